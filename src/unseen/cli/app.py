@@ -1,0 +1,97 @@
+"""The Typer application, and what every command shares: errors, exit codes and the `--json` contract.
+
+With `--json` the last line on standard output is one JSON object and nothing else is on that stream; messages and
+progress go to standard error. Exit status: 0 done, 1 could not, 2 wrong usage.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from unseen.errors import UnseenError
+
+app = typer.Typer(
+    name="unseen",
+    help="Teach an image classifier classes it was never shown, from the class hierarchy and the class names alone.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+stdout = Console()
+stderr = Console(stderr=True)
+
+JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output and nothing else.")]
+
+# One module a command, in the order that --help lists them.
+COMMANDS = [
+    "info",
+]
+
+
+def command(name: str, *, group: typer.Typer = app, examples: str = "") -> Callable:
+    """Register a function as a command: its examples go below --help, its `UnseenError`s become one line and exit 1."""
+
+    def register(function: Callable) -> Callable:
+        @functools.wraps(function)
+        def run(*args, **kwargs):
+            try:
+                return function(*args, **kwargs)
+            except UnseenError as error:
+                stderr.print("error:", style="bold red", end=" ", highlight=False)
+                stderr.print(str(error), markup=False, highlight=False, soft_wrap=True)
+                raise typer.Exit(1) from None
+            except BrokenPipeError:
+                raise typer.Exit(1) from None
+            except KeyboardInterrupt:
+                stderr.print("stopped.")
+                raise typer.Exit(1) from None
+
+        lines = [line.strip() for line in examples.strip().splitlines() if line.strip()]
+        epilog = "[bold]Examples[/bold]\n\n" + "\n\n".join(f"  $ {line}" for line in lines) if lines else None
+        group.command(name, epilog=epilog)(run)
+        return run
+
+    return register
+
+
+def emit(result: dict[str, Any], as_json: bool, show: Callable[[], None] | None = None) -> None:
+    """End a command: the JSON object, or what a person wants to see."""
+    if as_json:
+        sys.stdout.write(json.dumps(_plain(result), ensure_ascii=False, allow_nan=False) + "\n")
+        sys.stdout.flush()
+    elif show is not None:
+        show()
+
+
+def say(message: str) -> None:
+    """A message for the person, on standard error."""
+    stderr.print(message, highlight=False)
+
+
+def _plain(value: Any) -> Any:
+    """NumPy scalars and arrays, paths and non-finite numbers as plain JSON values."""
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if hasattr(value, "tolist"):
+        return _plain(value.tolist())
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if value is None or isinstance(value, (str, int, bool)) else str(value)
+
+
+def main() -> None:
+    for name in COMMANDS:
+        import_module(f"unseen.cli.{name}")
+    app()

@@ -1,0 +1,30 @@
+"""Fixtures that several test files share. The authors' lists and real photos lie beside the repository, where they are had."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
+if (SHARED / "imagenet-split.json").exists():
+    os.environ.setdefault("UNSEEN_ASSETS", str(SHARED))
+
+
+@pytest.fixture(scope="session")
+def authors_lists() -> Path:
+    """The folder with the authors' class lists."""
+    folder = Path(os.environ.get("UNSEEN_ASSETS", SHARED))
+    if not (folder / "imagenet-split.json").exists():
+        pytest.skip("the authors' class lists are not here: set UNSEEN_ASSETS to the folder that holds imagenet-split.json")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def photos() -> Path:
+    """The folder with photos by wnid: unseen/, seen-train/ and seen-val/."""
+    folder = Path(os.environ.get("UNSEEN_PHOTOS", SHARED / "photos"))
+    if not (folder / "seen-val").is_dir():
+        pytest.skip("the development photos are not here: set UNSEEN_PHOTOS to a folder with unseen/, seen-train/, seen-val/")
+    return folder
