@@ -1,0 +1,165 @@
+"""The embedded data files, and the larger assets that a user may add: found by name, checked by sha256."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from unseen.errors import UnseenError
+
+_DATA = Path(__file__).resolve().parent / "data"
+_AUTHORS = "https://raw.githubusercontent.com/yinboc/DGP/master/materials"
+
+
+@dataclass(frozen=True)
+class Asset:
+    """A file that is not embedded: where its makers publish it, and what it must hash to."""
+
+    url: str
+    sha256: str
+    what: str
+
+
+ASSETS = {
+    "glove.6B.zip": Asset(
+        "https://nlp.stanford.edu/data/glove.6B.zip",
+        "617afb2fe6cbd085c235baf7a465b96f4112bd7f7ccb2b2cbd649fed9cbcf2fb",
+        "GloVe 6B word vectors, 50 to 300 dimensions, 862 MB (PDDL 1.0)",
+    ),
+    "imagenet-split.json": Asset(
+        f"{_AUTHORS}/imagenet-split.json",
+        "5ef05994c73485529b7e6a556915c642e1bd3252e419e43df4ccbd8a27c0f454",
+        "the DGP authors' seen and unseen ImageNet classes (MIT)",
+    ),
+    "imagenet-testsets.json": Asset(
+        f"{_AUTHORS}/imagenet-testsets.json",
+        "3014729204d93f21ff8503a723585ae16131b2825df71e1633fa804f7cab433c",
+        "the DGP authors' 2-hops, 3-hops and all lists (MIT)",
+    ),
+    "imagenet-xml-wnids.json": Asset(
+        f"{_AUTHORS}/imagenet-xml-wnids.json",
+        "ba7c775ff5ad1ac616b7feff3790e8406ce6d06478f467fec118d3f0fafb5230",
+        "the DGP authors' graph nodes (MIT)",
+    ),
+    "awa2-split.json": Asset(
+        f"{_AUTHORS}/awa2-split.json",
+        "4b0a8710bf4e640f0aee8ad8bd7a1564c79bba3ac99098ac7b9f664aae824f26",
+        "the DGP authors' AWA2 split by wnid (MIT)",
+    ),
+}
+
+
+def data_file(name: str) -> Path:
+    """The embedded file of that name."""
+    path = _DATA / name
+    if not path.exists():
+        here = ", ".join(sorted(p.name for p in _DATA.iterdir())) if _DATA.is_dir() else "nothing"
+        raise UnseenError(f"{path}: there is no such embedded file (here: {here}). Is the installation complete?")
+    return path
+
+
+@cache
+def _manifest() -> str:
+    return data_file("MANIFEST.json").read_text(encoding="utf-8")
+
+
+def manifest() -> list[dict]:
+    """One entry an embedded file: file, what, source, version, source_sha256, licence, sha256, bytes, made_by."""
+    return json.loads(_manifest())
+
+
+def sha256(path: Path | str) -> str:
+    """The file's checksum, as hexadecimal digits."""
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+@cache
+def imagenet_1k() -> tuple[str, ...]:
+    """The wnids of the 1,000 classes of the ImageNet challenge, sorted: the order of every published network."""
+    return tuple(data_file("imagenet-1k.txt").read_text(encoding="ascii").split())
+
+
+@cache
+def imagenet_21k() -> tuple[str, ...]:
+    """The wnids of the 21,842 classes of the full ImageNet, sorted; the 1,000 are among them."""
+    return tuple(data_file("imagenet-21k.txt").read_text(encoding="ascii").split())
+
+
+def cache_folder() -> Path:
+    """Where downloads and things made on first use are kept: UNSEEN_CACHE, else the user's cache folder."""
+    folder = os.environ.get("UNSEEN_CACHE")
+    if not folder:
+        import pooch
+
+        folder = pooch.os_cache("unseen")
+    path = Path(folder).expanduser()
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UnseenError(
+            f"{path}: cannot make the cache folder ({error}). Set UNSEEN_CACHE to another one."
+        ) from error
+    return path
+
+
+def find_asset(name: str) -> Path | None:
+    """The asset in the folder UNSEEN_ASSETS, else among the downloads in the cache folder, else None."""
+    named = os.environ.get("UNSEEN_ASSETS")
+    folders = [Path(named).expanduser()] if named else []
+    for folder in (*folders, cache_folder() / "assets"):
+        if (folder / name).is_file():
+            return folder / name
+    return None
+
+
+def fetch_asset(name: str, download: bool = True) -> Path:
+    """The asset, downloaded from its makers if it is not on this machine. Its checksum is verified either way."""
+    asset = ASSETS.get(name)
+    if asset is None:
+        raise UnseenError(f"{name!r} is not a known asset. Known: {', '.join(ASSETS)}.")
+    path = find_asset(name)
+    if path is not None:
+        _verify(path, asset)
+        return path
+    if not download:
+        raise UnseenError(f"{name} ({asset.what}) is not on this machine. {_advice(name, asset)}")
+    return _download(name, asset)
+
+
+def _download(name: str, asset: Asset) -> Path:
+    import pooch
+    import requests  # pooch's own transport: its exceptions come through
+
+    pooch.get_logger().setLevel("WARNING")
+    try:
+        found = pooch.retrieve(asset.url, f"sha256:{asset.sha256}", fname=name, path=cache_folder() / "assets")
+    except (OSError, ValueError, requests.RequestException) as error:
+        reason = " ".join(str(error).split())
+        raise UnseenError(f"{name} ({asset.what}) could not be downloaded: {reason}. {_advice(name, asset)}") from error
+    return Path(found)
+
+
+@cache
+def _checksum(path: Path, size: int, modified: int) -> str:
+    """sha256 once a process for an unchanged file: a list of a few hundred kB is read often, glove.6B.zip is large."""
+    return sha256(path)
+
+
+def _verify(path: Path, asset: Asset) -> None:
+    state = path.stat()
+    found = _checksum(path, state.st_size, state.st_mtime_ns)
+    if found != asset.sha256:
+        advice = f"Delete it, or put the file from {asset.url} in its place"
+        raise UnseenError(f"{path}: not the expected file: sha256 is {found}, should be {asset.sha256}. {advice}.")
+
+
+def _advice(name: str, asset: Asset) -> str:
+    return f"Get it from {asset.url}, put {name} into a folder, and set UNSEEN_ASSETS to that folder."
