@@ -26,7 +26,7 @@ class Bar:
 
 @contextmanager
 def progress(description: str, total: int | None, enabled: bool = True, done: int = 0) -> Iterator[Bar]:
-    """A bar with count, time spent and time left. Off when `enabled` is false, under CI logs, and on all ranks but 0."""
+    """A bar with count, time spent and time left. Off when not `enabled`, when nobody looks, and on all ranks but 0."""
     quiet = not enabled or not sys.stderr.isatty() or int(os.environ.get("RANK", "0")) > 0
     columns = (
         TextColumn("{task.description}"),

@@ -1,0 +1,142 @@
+"""`unseen train`: stage 1, from the hierarchy, the names and the network to a bundle."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from unseen.cli.app import JsonFlag, command, emit, say, stdout
+from unseen.errors import UnseenError
+
+
+@command(
+    "train",
+    examples="""
+    unseen train --out my-bundle
+    unseen train --method dgp --graph paper --epochs 3000 --out dgp-bundle
+    unseen train --method sgcn --holdout 0.2 --epochs 300 --out sgcn-check
+    unseen train --graph products.csv --backbone my_module:build_model --classes classes.txt --out products
+    unseen train --method dgp --set k=2 --set weighted=false --out ablation
+    """,
+)
+def train(
+    out: Annotated[Path, typer.Option(help="The bundle to write: a folder.")],
+    method: Annotated[
+        str,
+        typer.Option(help="dgp, sgcn, gcnz, gat, kin, structural, conse, devise, exem, sync, eszsl or network."),
+    ] = "kin",
+    graph: Annotated[
+        str, typer.Option(help="imagenet (built in), paper, wordnet, a CSV/JSON/edge-list file, or imagenet+FILE.")
+    ] = "imagenet",
+    vectors: Annotated[
+        str | None,
+        typer.Option(help="glove, text (both built in), glove+text, or a GloVe, word2vec or fastText file."),
+    ] = None,
+    backbone: Annotated[
+        str, typer.Option(help="efficientnet-lite0, -lite1, -lite2, timm/NAME, or module:callable.")
+    ] = "efficientnet-lite0",
+    classes: Annotated[Path | None, typer.Option(help="The network's class ids in its order, one a line.")] = None,
+    layer: Annotated[str | None, typer.Option(help="Name of the network's last linear layer, if not found.")] = None,
+    weights: Annotated[Path | None, typer.Option(help="Weights of the network: safetensors or a torch file.")] = None,
+    features: Annotated[
+        Path | None, typer.Option(help="Feature store of seen photos, for methods that learn from photos.")
+    ] = None,
+    epochs: Annotated[int | None, typer.Option(min=1, help="Epochs, for the methods that have any.")] = None,
+    setting: Annotated[
+        list[str] | None, typer.Option("--set", help="Any setting of the method, as name=value; may be repeated.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
+    holdout: Annotated[float, typer.Option(help="Share of seen classes to hide, for a check without photos.")] = 0.0,
+    skip_missing: Annotated[bool, typer.Option(help="Leave out seen classes that the hierarchy lacks.")] = False,
+    precision: Annotated[str, typer.Option(help="How classifiers are stored: fp32 or fp16.")] = "fp32",
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps.")] = "auto",
+    checkpoint_every: Annotated[int, typer.Option(min=1, help="Epochs between checkpoints.")] = 100,
+    resume: Annotated[bool, typer.Option(help="Go on with an interrupted training in OUT.")] = False,
+    overwrite: Annotated[bool, typer.Option(help="Replace a finished bundle in OUT.")] = False,
+    json_: JsonFlag = False,
+) -> None:
+    """Predict a classifier for every class of a hierarchy, and write them as a bundle."""
+    if precision not in ("fp32", "fp16"):
+        raise UnseenError(f"--precision is fp32 or fp16, not {precision!r}")
+    finished = (out / "bundle.json").exists()
+    if finished and not (resume or overwrite):
+        raise UnseenError(f"{out} is a finished bundle: choose another name, or replace it with --overwrite")
+
+    from unseen.bundle import Bundle
+    from unseen.pipeline import DEFAULT_VECTORS
+    from unseen.pipeline import train as fit
+    from unseen.run import Run
+    from unseen.splits import read_ids
+
+    if finished and resume:
+        say(f"{out} is finished already.")
+        bundle = Bundle.load(out)
+    else:
+        bundle = fit(
+            method,
+            graph,
+            vectors or DEFAULT_VECTORS,
+            backbone,
+            out,
+            classes=read_ids(classes) if classes else None,
+            layer=layer,
+            weights=weights,
+            features=features,
+            holdout=holdout,
+            skip_missing=skip_missing,
+            precision=precision,
+            run=Run(seed=seed, device=device, resume=resume, checkpoint_every=checkpoint_every),
+            say=say,
+            **parse_settings(setting or [], epochs),
+        )
+    emit(summary(bundle), json_, lambda: _show(bundle))
+
+
+def parse_settings(pairs: list[str], epochs: int | None) -> dict:
+    """`name=value` pairs; values are read as JSON where they can be (4, 0.5, true, [1, 2]), as text elsewhere."""
+    settings = {} if epochs is None else {"epochs": epochs}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise UnseenError(f"--set takes name=value, not {pair!r}")
+        try:
+            settings[name] = json.loads(value)
+        except ValueError:
+            settings[name] = value
+    return settings
+
+
+def summary(bundle) -> dict:
+    details = bundle.solution.details
+    return {
+        "bundle": str(bundle.path),
+        "method": bundle.method,
+        "nodes": len(bundle),
+        "seen": len(bundle.seen),
+        "epochs": details.get("epochs"),
+        "loss": details.get("loss"),
+        "seconds": details.get("train_seconds"),
+        "peak_memory_mb": details.get("peak_memory_mb"),
+        "weights": details.get("weights"),
+        "hop_weights": details.get("hop_weights"),
+        "holdout": details.get("holdout"),
+    }
+
+
+def _show(bundle) -> None:
+    result = summary(bundle)
+    stdout.print(
+        f"[bold]{bundle.path}[/bold]: {bundle.method}, {result['nodes']:,} classes from {result['seen']:,} seen ones, "
+        f"{result['seconds']} s"
+    )
+    if result["loss"] is not None:
+        stdout.print(f"  loss {result['loss']:.5f} after {result['epochs']} epochs")
+    for direction, weights in (result["hop_weights"] or {}).items():
+        stdout.print(f"  hop weights from {direction}: " + " ".join(f"{weight:.3f}" for weight in weights))
+    if result["holdout"]:
+        held = result["holdout"]
+        stdout.print(f"  {held['classes']} hidden classes: hit@1 {held['hit@1']} %, hit@5 {held['hit@5']} %")
+    stdout.print(f"Try it: unseen classify PHOTO --bundle {bundle.path}")

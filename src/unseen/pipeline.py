@@ -1,0 +1,157 @@
+"""Stage 1 from end to end: (hierarchy, class vectors, network) -> a classifier for every class, as a bundle."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unseen.bundle import BackboneInfo, Bundle, check_place
+from unseen.errors import UnseenError
+from unseen.methods import Solution, make_method
+from unseen.problem import Problem, SeenFeatures, normalise_rows
+from unseen.run import Run, peak_memory_mb
+from unseen.semantics import Semantics, class_vectors, load_vectors
+from unseen.taxonomy import Taxonomy
+
+if TYPE_CHECKING:
+    from unseen.backbones import Backbone
+
+DEFAULT_METHOD, DEFAULT_GRAPH, DEFAULT_VECTORS, DEFAULT_BACKBONE = "kin", "imagenet", "glove+text", "efficientnet-lite0"
+
+
+def train(
+    method: str = DEFAULT_METHOD,
+    graph: str | Path | Taxonomy = DEFAULT_GRAPH,
+    vectors: str | Path | Semantics | Sequence[Semantics] | Callable = DEFAULT_VECTORS,
+    backbone: str | Backbone = DEFAULT_BACKBONE,
+    out: str | Path | None = None,
+    *,
+    classes: Sequence[str] | None = None,
+    layer: str | None = None,
+    weights: Path | None = None,
+    features: SeenFeatures | str | Path | None = None,
+    holdout: float = 0.0,
+    skip_missing: bool = False,
+    precision: str = "fp32",
+    run: Run | None = None,
+    say: Callable[[str], None] = lambda message: None,
+    **settings: Any,
+) -> Bundle:
+    """Fit `method` and predict a classifier for every class of the hierarchy.
+
+    `holdout` hides that share of the seen classes from the fit and reports how well their known classifiers are found
+    again. `out` saves the bundle there; an interrupted fit goes on with `Run(resume=True)`.
+    """
+    if not 0 <= holdout < 1:
+        raise UnseenError(f"holdout is a share of the seen classes, from 0 to less than 1; not {holdout}")
+    method_object = make_method(method, settings)
+    run = run or Run()
+    if out is not None:
+        out = Path(out)
+        check_place(out)
+        run.folder = out
+    started = time.monotonic()
+    taxonomy = graph if isinstance(graph, Taxonomy) else Taxonomy.load(graph)
+    network = _backbone(backbone, classes, layer, weights)
+    known, rows = _seen_rows(taxonomy, network, skip_missing, say)
+    encoded = class_vectors(taxonomy, load_vectors(vectors))
+    if encoded.coverage.zero:
+        say(encoded.coverage.describe())
+    problem = Problem(taxonomy, encoded, rows, known, _seen_features(features, taxonomy, rows, method_object, network))
+    fitted, hidden = _hide(problem, holdout, run.seed)
+    solution = method_object.fit(fitted, run)
+    solution.details["train_seconds"] = round(time.monotonic() - started, 2)
+    solution.details["peak_memory_mb"] = round(peak_memory_mb())
+    if len(hidden):
+        solution.details["holdout"] = check_hidden(solution, problem, hidden)
+    bundle = Bundle(
+        taxonomy=taxonomy,
+        seen=fitted.seen,
+        known=fitted.classifiers,
+        vectors=encoded,
+        solution=solution,
+        method=method,
+        settings=asdict(method_object.settings),
+        backbone=BackboneInfo(
+            network.name, network.checksum, network.num_features, list(network.class_ids), layer or None
+        ),
+        seed=run.seed,
+        log=run.records,
+    )
+    if out is not None:
+        bundle.save(out, precision)
+    return bundle
+
+
+def check_hidden(solution: Solution, problem: Problem, hidden: np.ndarray) -> dict[str, Any]:
+    """How often a hidden class's known classifier is most like its own prediction, among those of all hidden classes.
+
+    similarity[i, j] = cos(known classifier of i, predicted classifier of j); hit@k: own prediction among the k best.
+    """
+    known = problem.targets()[hidden]
+    rows = problem.seen[hidden]
+    if solution.classifiers.shape[1] != known.shape[1]:
+        return {"classes": len(hidden), "hit@1": None, "hit@5": None}  # the method predicts no classifiers
+    similarity = known @ normalise_rows(solution.classifiers[rows]).T
+    own = np.diagonal(similarity)[:, None]
+    better, equal = (similarity > own).sum(1), (similarity == own).sum(1) - 1
+    rank = better + equal / 2  # a tie counts half: the expected place in a random order
+    hits = {f"hit@{k}": round(float((rank < k).mean() * 100), 1) for k in (1, 5)}
+    return {"classes": len(hidden), **hits}
+
+
+def _hide(problem: Problem, share: float, seed: int) -> tuple[Problem, np.ndarray]:
+    """The problem without a random share of its seen classes, and which ones those were (positions in `seen`)."""
+    count = len(problem.seen)
+    hidden = np.sort(np.random.default_rng(seed).permutation(count)[: round(count * share)])
+    if not len(hidden):
+        return problem, hidden
+    if len(hidden) == count:
+        raise UnseenError(f"a holdout of {share} would hide all {count} seen classes")
+    kept = np.setdiff1d(np.arange(count), hidden)
+    features = problem.features
+    if features is not None:
+        position = np.full(count, -1)
+        position[kept] = np.arange(len(kept))
+        chosen = position[features.labels] >= 0
+        features = SeenFeatures(features.matrix[chosen], position[features.labels[chosen]])
+    return replace(problem, seen=problem.seen[kept], classifiers=problem.classifiers[kept], features=features), hidden
+
+
+def _backbone(backbone, classes, layer, weights) -> Backbone:
+    if not isinstance(backbone, str):
+        return backbone
+    from unseen.backbones import load_backbone
+
+    return load_backbone(backbone, classes=classes, layer=layer, weights=weights)
+
+
+def _seen_rows(taxonomy: Taxonomy, network: Backbone, skip_missing: bool, say) -> tuple[np.ndarray, np.ndarray]:
+    """The network's classifiers, and their rows in the hierarchy."""
+    missing = [i for i in network.class_ids if i not in taxonomy]
+    if missing:
+        some = ", ".join(missing[:5]) + (", ..." if len(missing) > 5 else "")
+        lack = f"{len(missing)} of the network's {len(network.class_ids)} classes are not in the hierarchy: {some}."
+        if len(missing) == len(network.class_ids):
+            raise UnseenError(f"{lack} The ids of the classes must be ids of the hierarchy.")
+        if not skip_missing:
+            raise UnseenError(f"{lack} Add them, or leave them out with --skip-missing.")
+        say(f"{lack} They are left out.")
+    present = np.array([i in taxonomy for i in network.class_ids])
+    ids = [i for i, here in zip(network.class_ids, present, strict=True) if here]
+    return network.classifiers()[present], taxonomy.indices(ids)
+
+
+def _seen_features(features, taxonomy: Taxonomy, rows: np.ndarray, method, network) -> SeenFeatures | None:
+    if features is None or isinstance(features, SeenFeatures):
+        return features
+    if not method.needs_features:
+        return None
+    from unseen.features import FeatureStore
+
+    return FeatureStore.open(features, network).seen_matrix([taxonomy.ids[row] for row in rows])
