@@ -16,7 +16,7 @@ DIMENSIONS = 100  # the package appends each vector's norm and its word's number
 
 def words_of(lemma: str) -> set[str]:
     """Every spelling that a lemma may be looked up by: the whole, its words, their hyphen parts, in either case."""
-    words = {lemma, lemma.replace(" ", "_"), lemma.replace(" ", "-")}
+    words = {lemma}
     for word in lemma.split(" "):
         words.update((word, *word.split("-")))
     return {form for word in words for form in (word, word.lower()) if form}
