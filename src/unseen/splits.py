@@ -11,7 +11,7 @@ from unseen.errors import UnseenError
 from unseen.taxonomy import Taxonomy
 
 AUTHORS_LISTS = ("2-hops", "3-hops", "all")
-HELP = "2-hops, 3-hops, all (the authors' lists), hops:N, unseen, seen, subtree:ID, or a file of ids"
+HELP = "any, unseen, seen, hops:N, subtree:ID, 2-hops, 3-hops, all (the authors' lists), or a file of ids"
 
 
 def paper_list(name: str) -> list[str]:
@@ -49,6 +49,8 @@ def _chosen(spec, taxonomy: Taxonomy, seen_ids: Sequence[str], class_ids: Sequen
     seen, kind, argument = set(seen_ids), *spec.partition(":")[::2]
     if spec in (*AUTHORS_LISTS, "awa2-test", "awa2-train"):
         return paper_list(spec)
+    if spec == "any":
+        return class_ids
     if spec == "seen":
         return seen_ids
     if spec == "unseen":

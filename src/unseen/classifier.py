@@ -1,0 +1,189 @@
+"""A bundle and its network at work: photos in, labels out, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unseen.bundle import Bundle
+from unseen.errors import UnseenError
+from unseen.explain import Explanation, explain
+from unseen.run import Run
+from unseen.scoring import top_k
+from unseen.splits import resolve_candidates
+
+if TYPE_CHECKING:
+    from unseen.backbones import Backbone
+    from unseen.evaluate import Evaluation
+
+
+@dataclass(frozen=True)
+class Label:
+    """One answer. Scores rank the classes for one photo; they are not probabilities."""
+
+    id: str
+    name: str
+    score: float
+    seen: bool
+    trust: float | None  # 0..1: how well seen classes support this one; None where the method does not tell
+    path: tuple[str, ...]  # names from the top of the hierarchy down to this class
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+class ZeroShotClassifier:
+    """The classifier that `unseen.load` returns.
+
+    >>> model = unseen.load("my-bundle")
+    >>> model.classify("photo.jpg", k=5)                      # a list of Labels, best first
+    >>> model.classify(["a.jpg", "b.jpg"], candidates="unseen")   # a list for each photo
+    >>> model.add("okapi", parents=["n02437136"])
+    """
+
+    def __init__(self, bundle: Bundle, backbone: Backbone | None = None, device: str = "auto"):
+        if backbone is not None:
+            bundle.check_backbone(backbone)
+        self.bundle = bundle
+        self._backbone = backbone
+        self.device = device
+        self._candidates: dict[tuple, np.ndarray] = {}
+
+    # -- photos to features to scores ------------------------------------------------------------------------------
+
+    @cached_property
+    def backbone(self) -> Backbone:
+        """The network, loaded on first use."""
+        backbone = self._backbone or self.bundle.load_backbone()
+        return backbone.to(Run(device=self.device).torch_device())
+
+    def features(self, photos: Sequence[Any], batch: int = 32) -> np.ndarray:
+        """Features (n x D) of photos: paths, bytes, PIL images, arrays or tensors."""
+        import torch
+
+        from unseen.photos import read_photo
+
+        found = []
+        for start in range(0, len(photos), batch):
+            pixels = [self.backbone.transform(read_photo(photo)) for photo in photos[start : start + batch]]
+            found.append(self.backbone.features(torch.stack(pixels)).float().cpu().numpy())
+        return np.concatenate(found) if found else np.zeros((0, self.bundle.backbone.num_features), np.float32)
+
+    def candidates(self, spec: str | Sequence[str] = "any", with_seen: bool = False) -> np.ndarray:
+        """Rows of the classes that a photo may be assigned to; see `unseen.splits` for the names."""
+        key = (spec if isinstance(spec, str) else tuple(spec), with_seen)
+        if key not in self._candidates:
+            bundle = self.bundle
+            ids = resolve_candidates(spec, bundle.taxonomy, bundle.seen_ids, self._class_ids, with_seen)
+            self._candidates[key] = bundle.taxonomy.indices(ids)
+        return self._candidates[key]
+
+    @cached_property
+    def _class_ids(self) -> list[str]:
+        return [self.bundle.ids[row] for row in np.flatnonzero(self.bundle.is_class)]
+
+    def scores(
+        self, features: np.ndarray, candidates: str | Sequence[str] = "any", seen_shift: float = 0.0
+    ) -> np.ndarray:
+        """Scores (n x C) of features over the candidates, in the order of `self.candidates(...)`.
+
+        `seen_shift` is taken off the seen classes' scores (calibrated stacking): more of it favours unseen ones.
+        """
+        rows = self.candidates(candidates)
+        points = self.bundle.solution.projection(np.atleast_2d(features))
+        scores = points @ self.bundle.solution.classifiers[rows].T
+        scores[:, self.bundle.is_seen[rows]] -= seen_shift
+        if self.bundle.solution.answers is not None:
+            scores[:, ~self.bundle.solution.answers[rows]] = -np.inf
+        return scores
+
+    def classify(
+        self,
+        photos: Any,
+        k: int = 5,
+        candidates: str | Sequence[str] = "any",
+        seen_shift: float = 0.0,
+    ) -> list[Label] | list[list[Label]]:
+        """The k best labels of a photo, best first; for a list of photos, a list for each."""
+        several = isinstance(photos, (list, tuple))
+        found = self.labels(self.features(photos if several else [photos]), k, candidates, seen_shift)
+        return found if several else found[0]
+
+    def labels(
+        self, features: np.ndarray, k: int = 5, candidates: str | Sequence[str] = "any", seen_shift: float = 0.0
+    ) -> list[list[Label]]:
+        """The k best labels of each row of features."""
+        if k < 1:
+            raise UnseenError(f"k, the number of labels, must be 1 or more; not {k}")
+        bundle, rows = self.bundle, self.candidates(candidates)
+        points = bundle.solution.projection(np.atleast_2d(features))
+        best, scores = top_k(
+            points,
+            bundle.solution.classifiers,
+            min(k, len(rows)),
+            rows=rows,
+            seen=bundle.is_seen,
+            seen_shift=seen_shift,
+            answers=bundle.solution.answers,
+        )
+        return [
+            [self.label(int(row), float(score)) for row, score in zip(*pair, strict=True) if np.isfinite(score)]
+            for pair in zip(best, scores, strict=True)
+        ]
+
+    def label(self, row: int, score: float) -> Label:
+        taxonomy, trust = self.bundle.taxonomy, self.bundle.solution.trust
+        id = taxonomy.ids[row]
+        return Label(
+            id=id,
+            name=taxonomy.name(id),
+            score=score,
+            seen=bool(self.bundle.is_seen[row]),
+            trust=None if trust is None else float(trust[row]),
+            path=tuple(taxonomy.name(i) for i in reversed(taxonomy.path_to_root(id))),
+        )
+
+    # -- why, how well, and more classes ---------------------------------------------------------------------------
+
+    def explain(self, id: str, n: int = 5) -> Explanation:
+        """The seen classes that a class borrows its classifier from, and the way to them in the hierarchy."""
+        return explain(self.bundle, id, n)
+
+    def evaluate(self, images: str | Path, candidates: str | Sequence[str] = "unseen", **options: Any) -> Evaluation:
+        """Hit@k on a folder of photos by class; see `unseen.evaluate.evaluate`."""
+        from unseen.evaluate import evaluate
+
+        return evaluate(self, images, candidates, **options)
+
+    def add(self, name: str, parents: Sequence[str], definition: str = "", id: str | None = None) -> str:
+        """Add a class by name and parents; it takes part in the answers at once. Returns its id."""
+        from unseen.grow import NewClass, add_classes
+
+        new = NewClass(id or name, (name,), tuple(parents), definition)
+        self.replace_bundle(add_classes(self.bundle, [new]))
+        return new.id
+
+    def replace_bundle(self, bundle: Bundle) -> None:
+        """Go on with a grown or shrunk bundle for the same network."""
+        self.bundle = bundle
+        self._candidates.clear()
+        self.__dict__.pop("_class_ids", None)
+
+    def save(self, path: str | Path, precision: str = "fp32") -> Path:
+        return self.bundle.save(path, precision)
+
+
+def load(bundle: str | Path | Bundle | None = None, backbone: Backbone | None = None, device: str = "auto"):
+    """A classifier from a bundle; from the default one, made on first use and kept in the cache, if none is named."""
+    if bundle is None:
+        from unseen.default import default_bundle
+
+        bundle = default_bundle()
+    if not isinstance(bundle, Bundle):
+        bundle = Bundle.load(bundle)
+    return ZeroShotClassifier(bundle, backbone, device)

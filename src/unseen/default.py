@@ -1,0 +1,27 @@
+"""The default bundle: made from embedded data on first use, kept in the user's cache folder."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+
+from unseen import __version__
+from unseen.assets import cache_folder, manifest
+from unseen.bundle import Bundle
+from unseen.pipeline import DEFAULT_BACKBONE, DEFAULT_GRAPH, DEFAULT_METHOD, DEFAULT_VECTORS, train
+
+
+def default_place() -> Path:
+    """Where it is kept: another version or other embedded data make another bundle."""
+    choices = (DEFAULT_METHOD, DEFAULT_GRAPH, DEFAULT_VECTORS, DEFAULT_BACKBONE)
+    text = repr((choices, sorted(entry["sha256"] for entry in manifest())))
+    return cache_folder() / "bundles" / f"default-{__version__}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+
+
+def default_bundle(say: Callable[[str], None] = lambda message: None) -> Bundle:
+    place = default_place()
+    if (place / "bundle.json").exists():
+        return Bundle.load(place)
+    say(f"First use: predicting classifiers for every ImageNet class; they are kept in {place}")
+    return train(out=place, precision="fp16")
