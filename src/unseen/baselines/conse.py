@@ -1,0 +1,42 @@
+"""ConSE: a photo is the mixture of the seen classes that it looks like (Norouzi et al., ICLR 2014, arXiv 1312.5650)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from unseen.methods import Solution
+from unseen.problem import Problem, normalise_rows
+from unseen.projections import ConvexCombination
+from unseen.run import Run
+
+
+class ConSE:
+    """Nothing is learned. With p the network's softmax over seen classes and s their unit vectors, a photo becomes
+
+        f(x) = sum_{t=1..T} p(y_t | x) s(y_t) / sum_{t=1..T} p(y_t | x)        y_t: the T most probable seen classes
+
+    and class u scores cos(f(x), s(u)). A class without a vector scores 0.
+    """
+
+    name: ClassVar[str] = "conse"
+    needs_features: ClassVar[bool] = False
+
+    @dataclass(frozen=True)
+    class Settings:
+        top: int = 10  # T; the paper's best
+
+    def __init__(self, settings: Settings):
+        self.settings = settings
+
+    def fit(self, problem: Problem, run: Run) -> Solution:
+        weight, bias = problem.classifiers[:, :-1], problem.classifiers[:, -1]
+        vectors = normalise_rows(problem.vectors.matrix[problem.seen])
+        projection = ConvexCombination(weight, bias, vectors, self.settings.top)
+        return Solution(self.predict(problem, {}), projection, state={}, details={"weights": 0})
+
+    def predict(self, problem: Problem, state: dict[str, np.ndarray], rows: np.ndarray | None = None) -> np.ndarray:
+        vectors = problem.vectors.matrix
+        return normalise_rows(vectors if rows is None else vectors[rows])

@@ -1,0 +1,196 @@
+"""From photo features to the space in which classes are scored: `projection(features) @ classifiers[u]`.
+
+A projection is NumPy in, NumPy out, computed in batches; it saves itself as arrays and JSON settings, and turns into a
+torch module for export. For most methods it only appends a 1 for the bias.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Protocol, runtime_checkable
+
+import numpy as np
+
+from unseen.errors import UnseenError
+
+BATCH = 4096  # rows at a time: bounds the memory of the wide intermediate results
+
+
+@runtime_checkable
+class Projection(Protocol):
+    """Features (n x D) -> points (n x E)."""
+
+    kind: ClassVar[str]
+
+    def __call__(self, features: np.ndarray) -> np.ndarray: ...
+
+    def arrays(self) -> dict[str, np.ndarray]: ...
+
+    def settings(self) -> dict[str, Any]: ...
+
+    def to_torch(self): ...
+
+
+class Append1:
+    """f -> [f; 1], so that a row [weight, bias] scores as weight . f + bias."""
+
+    kind: ClassVar[str] = "append1"
+
+    def __call__(self, features: np.ndarray) -> np.ndarray:
+        features = _as_batch(features)
+        return np.concatenate([features, np.ones((len(features), 1), np.float32)], axis=1)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        return {}
+
+    def settings(self) -> dict[str, Any]:
+        return {}
+
+    def to_torch(self):
+        from torch import nn
+
+        class Module(nn.Module):
+            def forward(self, features):
+                return nn.functional.pad(features, (0, 1), value=1.0)
+
+        return Module()
+
+
+class Linear:
+    """f -> f M + b, with M of shape D x E and b of shape E; with `normalise`, divided by its length (cosine scores)."""
+
+    kind: ClassVar[str] = "linear"
+
+    def __init__(self, matrix: np.ndarray, bias: np.ndarray | None = None, normalise: bool = False):
+        self.matrix = np.ascontiguousarray(matrix, np.float32)
+        if self.matrix.ndim != 2:
+            raise UnseenError(f"a linear projection needs a matrix, not an array of shape {self.matrix.shape}")
+        self.bias = np.zeros(self.matrix.shape[1], np.float32) if bias is None else np.asarray(bias, np.float32)
+        if self.bias.shape != (self.matrix.shape[1],):
+            raise UnseenError(f"the bias has shape {self.bias.shape}, but the matrix has {self.matrix.shape[1]} columns")
+        self.normalise = bool(normalise)
+
+    def __call__(self, features: np.ndarray) -> np.ndarray:
+        return _in_batches(self._project, _as_batch(features, self.matrix.shape[0]), self.matrix.shape[1])
+
+    def _project(self, features: np.ndarray) -> np.ndarray:
+        points = features @ self.matrix + self.bias
+        return _unit(points) if self.normalise else points
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        return {"matrix": self.matrix, "bias": self.bias}
+
+    def settings(self) -> dict[str, Any]:
+        return {"normalise": self.normalise}
+
+    def to_torch(self):
+        import torch
+        from torch import nn
+
+        matrix, bias, normalise = self.matrix, self.bias, self.normalise
+
+        class Module(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.register_buffer("matrix", torch.from_numpy(matrix.copy()))
+                self.register_buffer("bias", torch.from_numpy(bias.copy()))
+
+            def forward(self, features):
+                points = features @ self.matrix + self.bias
+                return nn.functional.normalize(points, dim=1) if normalise else points
+
+        return Module()
+
+
+class ConvexCombination:
+    """ConSE's way from a photo to a point among the class vectors:
+
+        p = softmax(W f + b),   point = sum over the T most probable seen classes of p_t s_t / sum of p_t,
+
+    scaled to length 1, so that the product with a unit class vector is their cosine.
+    `weight` is M x D, `bias` M, `vectors` M x S.
+    """
+
+    kind: ClassVar[str] = "convex"
+
+    def __init__(self, weight: np.ndarray, bias: np.ndarray, vectors: np.ndarray, top: int = 10):
+        self.weight = np.ascontiguousarray(weight, np.float32)
+        self.bias = np.asarray(bias, np.float32)
+        self.vectors = np.ascontiguousarray(vectors, np.float32)
+        if not len(self.weight) == len(self.bias) == len(self.vectors):
+            raise UnseenError(
+                f"{len(self.weight)} weights, {len(self.bias)} biases and {len(self.vectors)} vectors: "
+                "a convex combination needs one of each for every seen class"
+            )
+        if top < 1:
+            raise UnseenError(f"top must be at least 1, not {top}")
+        self.top = int(min(top, len(self.weight)))
+
+    def __call__(self, features: np.ndarray) -> np.ndarray:
+        return _in_batches(self._project, _as_batch(features, self.weight.shape[1]), self.vectors.shape[1])
+
+    def _project(self, features: np.ndarray) -> np.ndarray:
+        logits = features @ self.weight.T + self.bias
+        best = np.argpartition(-logits, self.top - 1, axis=1)[:, : self.top]
+        kept = np.take_along_axis(logits, best, axis=1)
+        # The softmax's own normaliser cancels when the top T are renormalised, so only they are ever exponentiated.
+        shares = np.exp(kept - kept.max(axis=1, keepdims=True))
+        shares /= shares.sum(axis=1, keepdims=True)
+        return _unit(np.einsum("nt,nts->ns", shares, self.vectors[best]))
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        return {"weight": self.weight, "bias": self.bias, "vectors": self.vectors}
+
+    def settings(self) -> dict[str, Any]:
+        return {"top": self.top}
+
+    def to_torch(self):
+        import torch
+        from torch import nn
+
+        arrays, top = self.arrays(), self.top
+
+        class Module(nn.Module):
+            def __init__(self):
+                super().__init__()
+                for name, array in arrays.items():
+                    self.register_buffer(name, torch.from_numpy(array.copy()))
+
+            def forward(self, features):
+                kept, best = (features @ self.weight.T + self.bias).topk(top, dim=1)
+                shares = kept.softmax(dim=1)
+                return nn.functional.normalize((shares.unsqueeze(2) * self.vectors[best]).sum(dim=1), dim=1)
+
+        return Module()
+
+
+KINDS: dict[str, type] = {cls.kind: cls for cls in (Append1, Linear, ConvexCombination)}
+
+
+def from_saved(kind: str, arrays: Mapping[str, np.ndarray], settings: Mapping[str, Any]) -> Projection:
+    """The projection that `arrays()` and `settings()` describe."""
+    if kind not in KINDS:
+        raise UnseenError(f"unknown projection {kind!r}. There are: {', '.join(KINDS)}")
+    try:
+        return KINDS[kind](**arrays, **settings)
+    except TypeError as error:
+        raise UnseenError(f"the saved {kind!r} projection is not whole: {error}") from None
+
+
+def _as_batch(features: np.ndarray, width: int | None = None) -> np.ndarray:
+    features = np.asarray(features, np.float32)
+    if features.ndim != 2 or (width is not None and features.shape[1] != width):
+        raise UnseenError(f"features of shape {features.shape}, wanted (photos, {width or 'features'})")
+    return features
+
+
+def _in_batches(project: Callable[[np.ndarray], np.ndarray], features: np.ndarray, width: int) -> np.ndarray:
+    points = np.empty((len(features), width), np.float32)
+    for start in range(0, len(features), BATCH):
+        points[start : start + BATCH] = project(features[start : start + BATCH])
+    return points
+
+
+def _unit(points: np.ndarray) -> np.ndarray:
+    # 1e-12 is torch's own guard in `normalize`: both paths treat a zero row alike.
+    return points / np.maximum(np.linalg.norm(points, axis=1, keepdims=True), 1e-12)
