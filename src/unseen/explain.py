@@ -62,7 +62,7 @@ def explain(bundle: Bundle, id: str, n: int = 5) -> Explanation:
 
 
 def _similarity(bundle: Bundle, row: int) -> np.ndarray | None:
-    """Cosine of the class's predicted classifier with every known one; None where the method predicts no classifiers."""
+    """Cosine of the predicted classifier with every known one; None where the method predicts no classifiers."""
     predicted = bundle.solution.classifiers[row : row + 1]
     if predicted.shape[1] != bundle.known.shape[1]:
         return None

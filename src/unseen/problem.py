@@ -21,7 +21,7 @@ class SeenFeatures:
 
 @dataclass(frozen=True)
 class Problem:
-    """Known: N nodes with vectors, and the classifiers W (M x P) of the M seen ones. Wanted: a classifier for every node."""
+    """Known: N nodes with vectors, and the classifiers (M x P) of the M seen ones. Wanted: one for every node."""
 
     taxonomy: Taxonomy
     vectors: ClassVectors
