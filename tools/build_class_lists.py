@@ -8,7 +8,7 @@ from pathlib import Path
 import common
 
 # Of timm's three lists of the full ImageNet only this one has all 21,842 classes: imagenet22k_synsets.txt lacks
-# n04399382 (the second "teddy"), imagenet21k_goog_synsets.txt lacks it too and has two ids that are not classes.
+# n04399382 (teddy bear); imagenet21k_goog_synsets.txt lacks it too, and has two ids that are not classes.
 LISTS = {"imagenet-1k.txt": "imagenet_synsets.txt", "imagenet-21k.txt": "imagenet22k_ms_synsets.txt"}
 
 

@@ -12,7 +12,10 @@ from pathlib import Path
 from unseen.errors import UnseenError
 
 _DATA = Path(__file__).resolve().parent / "data"
-_AUTHORS = "https://raw.githubusercontent.com/yinboc/DGP/master/materials"
+_AUTHORS = (
+    "https://raw.githubusercontent.com/yinboc/DGP/master/materials"  # of the repository cyvius96/DGP, which moved
+)
+_BLOCK = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -21,6 +24,7 @@ class Asset:
 
     url: str
     sha256: str
+    bytes: int
     what: str
 
 
@@ -28,26 +32,31 @@ ASSETS = {
     "glove.6B.zip": Asset(
         "https://nlp.stanford.edu/data/glove.6B.zip",
         "617afb2fe6cbd085c235baf7a465b96f4112bd7f7ccb2b2cbd649fed9cbcf2fb",
-        "GloVe 6B word vectors, 50 to 300 dimensions, 862 MB (PDDL 1.0)",
+        862_182_613,
+        "GloVe 6B word vectors, 50 to 300 dimensions (PDDL 1.0)",
     ),
     "imagenet-split.json": Asset(
         f"{_AUTHORS}/imagenet-split.json",
         "5ef05994c73485529b7e6a556915c642e1bd3252e419e43df4ccbd8a27c0f454",
+        283_967,
         "the DGP authors' seen and unseen ImageNet classes (MIT)",
     ),
     "imagenet-testsets.json": Asset(
         f"{_AUTHORS}/imagenet-testsets.json",
         "3014729204d93f21ff8503a723585ae16131b2825df71e1633fa804f7cab433c",
+        677_440,
         "the DGP authors' 2-hops, 3-hops and all lists (MIT)",
     ),
     "imagenet-xml-wnids.json": Asset(
         f"{_AUTHORS}/imagenet-xml-wnids.json",
         "ba7c775ff5ad1ac616b7feff3790e8406ce6d06478f467fec118d3f0fafb5230",
+        419_835,
         "the DGP authors' graph nodes (MIT)",
     ),
     "awa2-split.json": Asset(
         f"{_AUTHORS}/awa2-split.json",
         "4b0a8710bf4e640f0aee8ad8bd7a1564c79bba3ac99098ac7b9f664aae824f26",
+        1_259,
         "the DGP authors' AWA2 split by wnid (MIT)",
     ),
 }
@@ -76,7 +85,7 @@ def sha256(path: Path | str) -> str:
     """The file's checksum, as hexadecimal digits."""
     digest = hashlib.sha256()
     with open(path, "rb") as file:
-        while block := file.read(1 << 20):
+        while block := file.read(_BLOCK):
             digest.update(block)
     return digest.hexdigest()
 
@@ -136,15 +145,36 @@ def fetch_asset(name: str, download: bool = True) -> Path:
 
 def _download(name: str, asset: Asset) -> Path:
     import pooch
-    import requests  # pooch's own transport: its exceptions come through
+
+    from unseen.progress import progress
 
     pooch.get_logger().setLevel("WARNING")
+    folder = cache_folder() / "assets"
     try:
-        found = pooch.retrieve(asset.url, f"sha256:{asset.sha256}", fname=name, path=cache_folder() / "assets")
-    except (OSError, ValueError, requests.RequestException) as error:
+        with progress(f"Downloading {name} (MiB)", total=-(-asset.bytes // _BLOCK)) as bar:
+            download = pooch.HTTPDownloader(chunk_size=_BLOCK, progressbar=_BlockBar(bar))
+            path = pooch.retrieve(asset.url, f"sha256:{asset.sha256}", fname=name, path=folder, downloader=download)
+    except (OSError, ValueError) as error:  # no network, a refusal of the server, a full disk; the wrong content
         reason = " ".join(str(error).split())
         raise UnseenError(f"{name} ({asset.what}) could not be downloaded: {reason}. {_advice(name, asset)}") from error
-    return Path(found)
+    return Path(path)
+
+
+class _BlockBar:
+    """Our bar as pooch wants one: a step a block; pooch's last word (reset, then update to the end) is not needed."""
+
+    def __init__(self, bar):
+        self._bar, self._ended, self.total = bar, False, 0
+
+    def update(self, count: int) -> None:
+        if not self._ended:
+            self._bar.advance(1)
+
+    def reset(self) -> None:
+        self._ended = True
+
+    def close(self) -> None:
+        pass
 
 
 @cache
