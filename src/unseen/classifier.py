@@ -162,9 +162,10 @@ class ZeroShotClassifier:
 
     def add(self, name: str, parents: Sequence[str], definition: str = "", id: str | None = None) -> str:
         """Add a class by name and parents; it takes part in the answers at once. Returns its id."""
-        from unseen.grow import NewClass, add_classes
+        from unseen.grow import add_classes
+        from unseen.taxonomy import Node
 
-        new = NewClass(id or name, (name,), tuple(parents), definition)
+        new = Node(id or name, (name,), tuple(parents), definition)
         self.replace_bundle(add_classes(self.bundle, [new]))
         return new.id
 
