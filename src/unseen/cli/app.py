@@ -34,6 +34,8 @@ JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON object on
 
 # One module a command, in the order that --help lists them.
 COMMANDS = [
+    "demo",
+    "classify",
     "train",
     "info",
 ]
