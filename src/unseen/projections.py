@@ -67,7 +67,9 @@ class Linear:
             raise UnseenError(f"a linear projection needs a matrix, not an array of shape {self.matrix.shape}")
         self.bias = np.zeros(self.matrix.shape[1], np.float32) if bias is None else np.asarray(bias, np.float32)
         if self.bias.shape != (self.matrix.shape[1],):
-            raise UnseenError(f"the bias has shape {self.bias.shape}, but the matrix has {self.matrix.shape[1]} columns")
+            raise UnseenError(
+                f"the bias has shape {self.bias.shape}, but the matrix has {self.matrix.shape[1]} columns"
+            )
         self.normalise = bool(normalise)
 
     def __call__(self, features: np.ndarray) -> np.ndarray:

@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import networkx
+import numpy as np
+import pytest
+from small_problems import PARENTS, make_problem, make_taxonomy
+
+from unseen.baselines import structural
+from unseen.methods import make_method
+from unseen.run import Run
+
+
+def test_distances_are_networkx_shortest_paths():
+    taxonomy = make_taxonomy()
+    graph = networkx.Graph()
+    graph.add_nodes_from(PARENTS)
+    graph.add_edges_from((child, parent) for child, parents in PARENTS.items() for parent in parents)
+    found = structural.distances(taxonomy, np.arange(len(taxonomy)))
+    for i, a in enumerate(taxonomy.ids):
+        for j, b in enumerate(taxonomy.ids):
+            expected = networkx.shortest_path_length(graph, a, b) if networkx.has_path(graph, a, b) else -1
+            assert found[i, j] == expected
+
+
+@pytest.mark.parametrize("chunk", [1, 2, 100])
+def test_weights_fall_with_distance(monkeypatch, chunk):
+    monkeypatch.setattr(structural, "CHUNK", chunk)
+    problem = make_problem()
+    solution = make_method("structural").fit(problem, Run())
+    # poodle - dog 1, beagle 2 (over dog), tabby 2 (over pet), hammer 5, animal 2; the seen order is SEEN's
+    distance = np.array([1, 2, 2, 5, 2])
+    expected = np.exp(-1.5 * distance) @ problem.targets()
+    row = problem.taxonomy.index("poodle")
+    assert np.allclose(solution.classifiers[row], expected / np.linalg.norm(expected), atol=1e-6)
+
+
+def test_class_with_no_way_to_a_seen_one_is_zero():
+    problem = make_problem()
+    solution = make_method("structural").fit(problem, Run())
+    assert not solution.classifiers[problem.taxonomy.index("lonely")].any()
