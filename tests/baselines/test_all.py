@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from small_problems import make_problem
 
+from small_problems import make_problem
 from unseen.methods import get_method, make_method
 from unseen.problem import SeenFeatures
 from unseen.run import Run

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 import numpy as np
-from small_problems import make_problem
 
+from small_problems import make_problem
 from unseen.methods import make_method
 from unseen.run import Run
 

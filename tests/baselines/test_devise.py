@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from small_problems import make_problem
 
+from small_problems import make_problem
 from unseen.baselines.devise import truncated_hinge
 from unseen.errors import UnseenError
 from unseen.methods import make_method

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from sklearn.decomposition import PCA
 from sklearn.kernel_ridge import KernelRidge
-from small_problems import make_problem
 
+from small_problems import make_problem
 from unseen.errors import UnseenError
 from unseen.methods import make_method
 from unseen.run import Run

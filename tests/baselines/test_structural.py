@@ -3,8 +3,8 @@ from __future__ import annotations
 import networkx
 import numpy as np
 import pytest
-from small_problems import PARENTS, make_problem, make_taxonomy
 
+from small_problems import PARENTS, make_problem, make_taxonomy
 from unseen.baselines import structural
 from unseen.methods import make_method
 from unseen.run import Run

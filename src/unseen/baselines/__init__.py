@@ -1,1 +1,1 @@
-"""The methods that graph networks are compared with, one file a paper. See docs/methods.md for formulas and settings."""
+"""The methods that graph networks are compared with, one file a paper; docs/methods.md has formulas and settings."""
