@@ -42,7 +42,7 @@ def make_vectors(*parts: np.ndarray) -> ClassVectors:
 def make_problem(
     *, width: int = 6, features: int = 4, parts: int = 1, photos: int = 0, zero: tuple[str, ...] = (), seed: int = 0
 ) -> Problem:
-    """`width` dimensions a vector part, `features` a photo, `photos` photos a seen class, `zero` classes with no vector."""
+    """`width` numbers a vector part, `features` a photo, `photos` photos a seen class, `zero`: no vector."""
     random = np.random.default_rng(seed)
     taxonomy = make_taxonomy()
     vectors = [random.normal(size=(len(taxonomy), width)) for _ in range(parts)]

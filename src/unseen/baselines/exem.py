@@ -1,4 +1,4 @@
-"""EXEM: predict where a class's photos lie, then take the nearest (Changpinyo, Chao, Sha, ICCV 2017, arXiv 1605.08151)."""
+"""EXEM: predict where a class's photos lie, then take the nearest (Changpinyo et al., ICCV 2017, arXiv 1605.08151)."""
 
 from __future__ import annotations
 
