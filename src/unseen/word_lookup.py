@@ -1,0 +1,80 @@
+"""Finding class names in a vocabulary: which words make up a class, and with what weight."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from scipy.sparse import csr_array
+
+MODES = ("lower", "authors")
+
+
+class WordLookup:
+    """Which words of a vocabulary a class is the mean of. The rule is that of `semantics.WordVectors`.
+
+    The rule is linear in the word vectors, so the vectors of n classes are one sparse product: weights @ vectors.
+    """
+
+    def __init__(self, words: Iterable[str], mode: str):
+        self._rows = {word: row for row, word in reversed(list(enumerate(words)))}  # of equal words the first
+        self._lower = mode == "lower"
+
+    def row(self, token: str) -> int | None:
+        """The vocabulary's row of exactly this token."""
+        if self._lower:
+            found = self._rows.get(token.lower())
+            if found is not None:
+                return found
+        return self._rows.get(token)
+
+    def weights(self, classes: Sequence[Sequence[str]]) -> tuple[csr_array, np.ndarray]:
+        """Weights (n x U sparse float32; a row sums to 1, or 0 if nothing is found) and the U vocabulary rows used."""
+        columns: list[int] = []
+        values: list[float] = []
+        ends = [0]
+        for lemmas in classes:
+            found = [shares for shares in map(self._lemma, lemmas) if shares]
+            for shares in found:
+                for row, share in shares:
+                    columns.append(row)
+                    values.append(share / len(found))
+            ends.append(len(columns))
+        used, inverse = np.unique(np.array(columns, np.int64), return_inverse=True)
+        matrix = csr_array((np.array(values, np.float32), inverse, np.array(ends)), shape=(len(classes), len(used)))
+        return matrix, used
+
+    def missed(self, classes: Sequence[Sequence[str]]) -> Counter:
+        """Words of which nothing is found -> in how many classes they occur."""
+        missed: Counter = Counter()
+        for lemmas in classes:
+            missed.update(
+                {word for lemma in lemmas if self._whole(lemma) is None for word in self._missing_words(lemma)}
+            )
+        return missed
+
+    def _whole(self, lemma: str) -> int | None:
+        return self.row(lemma.replace(" ", "_"))
+
+    def _lemma(self, lemma: str) -> list[tuple[int, float]]:
+        """(row, weight) pairs whose weights sum to 1; none if nothing is found."""
+        row = self._whole(lemma)
+        if row is not None:
+            return [(row, 1.0)]
+        words = [parts for parts in map(self._word, _words(lemma)) if parts]
+        return [(row, 1 / (len(words) * len(parts))) for parts in words for row in parts]
+
+    def _word(self, word: str) -> list[int]:
+        """The rows that a word is the mean of: its own, or those of its hyphen parts that are found."""
+        row = self.row(word)
+        if row is not None:
+            return [row]
+        return [row for part in word.split("-") if (row := self.row(part)) is not None] if "-" in word else []
+
+    def _missing_words(self, lemma: str) -> list[str]:
+        return [word.lower() if self._lower else word for word in _words(lemma) if not self._word(word)]
+
+
+def _words(lemma: str) -> list[str]:
+    return lemma.replace("_", " ").split()
