@@ -13,8 +13,10 @@ import numpy as np
 
 from unseen.bundle import Bundle
 from unseen.errors import UnseenError
-from unseen.semantics import ClassVectors, class_vectors, semantics_from_provenance
+from unseen.problem import normalise_rows
+from unseen.semantics import ClassVectors, semantics_from_provenance
 from unseen.taxonomy import Node, Taxonomy
+from unseen.text_encoder import encoder_installed, needs_encoder
 
 
 def add_classes(bundle: Bundle, nodes: Sequence[Node]) -> Bundle:
@@ -34,7 +36,7 @@ def add_classes(bundle: Bundle, nodes: Sequence[Node]) -> Bundle:
         resolved.append(replace(node, parents=parents))
     taxonomy = bundle.taxonomy.extend(resolved)
     rows = np.arange(len(bundle), len(taxonomy))
-    vectors = _grown_vectors(bundle, taxonomy, rows)
+    vectors, guessed = _grown_vectors(bundle, taxonomy, rows)
     problem = bundle.problem(taxonomy, vectors)
     solution = bundle.solution
     predicted = method.predict(problem, solution.state, rows).astype(np.float32)
@@ -43,6 +45,7 @@ def add_classes(bundle: Bundle, nodes: Sequence[Node]) -> Bundle:
         classifiers=np.concatenate([solution.classifiers, predicted]),
         answers=_append(solution.answers, lambda: np.full(len(rows), bundle.method != "network")),
         trust=_append(solution.trust, lambda: method.trust(problem, solution.state, rows)),
+        details=solution.details | ({"text_guessed": guessed} if guessed else {}),
     )
     added = bundle.added + [node.id for node in resolved]
     return replace(bundle, taxonomy=taxonomy, vectors=vectors, solution=grown, added=added, path=None)
@@ -86,16 +89,30 @@ def rename_class(bundle: Bundle, id: str, names: Sequence[str]) -> Bundle:
     return replace(bundle, taxonomy=Taxonomy(old.ids, lemmas, graph, old.own_definitions, old.source), path=None)
 
 
-def _grown_vectors(bundle: Bundle, taxonomy: Taxonomy, rows: np.ndarray) -> ClassVectors:
-    """The stored vectors, with rows for the new classes from the same source."""
-    semantics = [semantics_from_provenance(source) for source in bundle.vectors.provenance]
-    new = class_vectors(taxonomy, semantics, rows)
-    parts = tuple(np.concatenate([old, more]) for old, more in zip(bundle.vectors.parts, new.parts, strict=True))
+def _grown_vectors(bundle: Bundle, taxonomy: Taxonomy, rows: np.ndarray) -> tuple[ClassVectors, list[str]]:
+    """The stored vectors with rows for the new classes from the same sources; and the ids whose text had to be guessed.
+
+    Without the sentence encoder a new class's text vector is the mean of its parents'.
+    """
+    parts, guessed, missed = [], [], {}
+    for old, source in zip(bundle.vectors.parts, bundle.vectors.provenance, strict=True):
+        part = np.concatenate([old, np.zeros((len(rows), old.shape[1]), np.float32)])
+        if source["kind"] == "text" and not encoder_installed() and needs_encoder(taxonomy, rows):
+            for row in rows:
+                above = taxonomy.indices(taxonomy.parents(taxonomy.ids[row]))
+                part[row] = part[above].mean(axis=0)
+            guessed = [taxonomy.ids[row] for row in rows]
+        else:
+            semantics = semantics_from_provenance(source)
+            part[rows] = semantics.encode(taxonomy, rows)
+            if hasattr(semantics, "missed_words"):
+                missed |= semantics.missed_words(taxonomy, rows)
+        part[rows] = normalise_rows(part[rows])
+        parts.append(part)
     old = bundle.vectors.coverage
-    coverage = replace(
-        old, classes=len(taxonomy), zero=[*old.zero, *new.coverage.zero], missed_words=new.coverage.missed_words
-    )
-    return replace(bundle.vectors, parts=parts, coverage=coverage)
+    empty = [taxonomy.ids[row] for row in rows if not any(part[row].any() for part in parts)]
+    coverage = replace(old, classes=len(taxonomy), zero=[*old.zero, *empty], missed_words=missed)
+    return replace(bundle.vectors, parts=tuple(parts), coverage=coverage), guessed
 
 
 def _append(array: np.ndarray | None, more) -> np.ndarray | None:

