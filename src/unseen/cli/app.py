@@ -23,6 +23,7 @@ app = typer.Typer(
     name="unseen",
     help="Teach an image classifier classes it was never shown, from the class hierarchy and the class names alone.",
     no_args_is_help=True,
+    add_completion=False,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -37,6 +38,8 @@ COMMANDS = [
     "demo",
     "classify",
     "train",
+    "grow",
+    "taxonomy",
     "info",
 ]
 

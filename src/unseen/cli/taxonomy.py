@@ -1,0 +1,117 @@
+"""`unseen taxonomy check` and `unseen taxonomy suggest`: hierarchies before training."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from unseen.cli.app import JsonFlag, app, command, emit, say, stdout
+from unseen.errors import UnseenError
+
+group = typer.Typer(help="Check a class hierarchy, or get one for a list of names.", no_args_is_help=True)
+app.add_typer(group, name="taxonomy")
+
+
+@command(
+    "check",
+    group=group,
+    examples="""
+    unseen taxonomy check products.csv --classes classes.txt
+    unseen taxonomy check imagenet+new-classes.csv
+    unseen taxonomy check species.json --json
+    """,
+)
+def check(
+    file: Annotated[str, typer.Argument(help="A CSV, JSON or edge-list file, a built-in name, or imagenet+FILE.")],
+    classes: Annotated[
+        Path | None, typer.Option(help="The network's class ids, one a line; ImageNet's 1,000 if not given.")
+    ] = None,
+    vectors: Annotated[str, typer.Option(help="glove, or a file of word vectors.")] = "glove",
+    json_: JsonFlag = False,
+) -> None:
+    """Validate a hierarchy and tell what can be hoped for its classes: shape, vectors, distance to seen classes."""
+    from unseen.assets import imagenet_1k
+    from unseen.checkup import check_up
+    from unseen.semantics import class_vectors, load_vectors
+    from unseen.splits import read_ids
+    from unseen.taxonomy import Taxonomy
+
+    taxonomy = Taxonomy.load(file)
+    seen = read_ids(classes) if classes else imagenet_1k()
+    result = {"file": file} | check_up(taxonomy, seen, class_vectors(taxonomy, load_vectors(vectors)))
+    emit(result, json_, lambda: _show_check(result, taxonomy))
+
+
+def _show_check(result: dict, taxonomy) -> None:
+    roots = ", ".join(f"{root['name']} ({root['id']})" for root in result["some_roots"])
+    more = ", ..." if result["roots"] > 5 else ""
+    table = Table(show_header=False, title=result["file"], title_justify="left")
+    table.add_row("classes", f"{result['nodes']:,}, {result['edges']:,} edges, {result['leaves']:,} leaves")
+    table.add_row("roots", f"{result['roots']}: {roots}{more}")
+    table.add_row("depth", str(result["depth"]))
+    table.add_row("orphans", _some(result["orphans"], taxonomy) or "none")
+    table.add_row("cycles", "none (a cycle would have been an error)")
+    table.add_row("seen classes", f"{result['seen_present']:,} here, {len(result['seen_missing']):,} missing")
+    table.add_row("without vector", _some(result["without_vector"], taxonomy) or "none")
+    hops = ", ".join(f"{'not connected' if d < 0 else d}: {n:,}" for d, n in result["hops"].items())
+    table.add_row("hops to a seen class", hops)
+    guesses = result["guesswork"]
+    table.add_row("guesswork", f"{len(guesses):,} classes" if guesses else "none")
+    stdout.print(table)
+    for id, why in list(guesses.items())[:10]:
+        stdout.print(f"  guesswork: {taxonomy.name(id)} ({id}): {why}", markup=False)
+    if len(guesses) > 10:
+        stdout.print(f"  ... and {len(guesses) - 10:,} more: see --json")
+    if not result["seen_present"]:
+        say("[red]None of the network's classes is in this hierarchy[/red]: training needs some. Ids must agree.")
+
+
+def _some(ids: list[str], taxonomy) -> str:
+    shown = ", ".join(f"{taxonomy.name(i)} ({i})" for i in ids[:5])
+    return f"{len(ids):,}: {shown}{', ...' if len(ids) > 5 else ''}" if ids else ""
+
+
+@command(
+    "suggest",
+    group=group,
+    examples="""
+    unseen taxonomy suggest names.txt --out new-classes.csv
+    unseen taxonomy suggest names.txt --json
+    """,
+)
+def suggest(
+    names: Annotated[Path, typer.Argument(help="A file of class names, one a line.")],
+    out: Annotated[Path | None, typer.Option(help="The CSV to write; by default it is only shown.")] = None,
+    json_: JsonFlag = False,
+) -> None:
+    """Find a place in WordNet for names that come without a hierarchy. The CSV is a proposal: read it over."""
+    from unseen.run import write_atomically
+    from unseen.suggest import suggest as place
+    from unseen.suggest import to_csv
+    from unseen.taxonomy_readers import read_text
+
+    lines = [line.strip() for line in read_text(names).splitlines() if line.strip()]
+    found = place(lines)
+    if out is not None:
+        if out.exists():
+            raise UnseenError(f"{out} exists: choose another name, so that nothing you edited is lost")
+        write_atomically(out, to_csv(found).encode())
+    rows = [
+        {"name": item.name, "id": item.id, "parent": item.parent, "known": item.known, "note": item.note}
+        for item in found
+    ]
+    emit({"out": str(out) if out else None, "classes": rows}, json_, lambda: _show_suggestions(found, out))
+
+
+def _show_suggestions(found, out: Path | None) -> None:
+    table = Table("name", "id", "parent", "what", "other senses")
+    for item in found:
+        state = "in WordNet" if item.known else "new" if item.parent else "[red]no place found[/red]"
+        others = "\n".join(f"{sense.id} {sense.definition[:60]}" for sense in item.others)
+        table.add_row(item.name, item.id, item.parent, f"{state}\n[dim]{item.definition[:80]}[/dim]", others)
+    stdout.print(table)
+    if out is not None:
+        stdout.print(f"Read over {out}, then: unseen taxonomy check imagenet+{out}")
