@@ -116,7 +116,9 @@ class Bundle:
         info = self.backbone
         backbone = load_backbone(info.name, classes=info.class_ids, layer=info.layer)
         if self.network is not None:
-            backbone.load_weights(self.network)
+            from torch import from_numpy
+
+            backbone.load_weights({name: from_numpy(array) for name, array in self.network.items()})
         self.check_backbone(backbone)
         return backbone
 
@@ -260,7 +262,7 @@ def check_place(path: Path) -> None:
     if path.exists() and not path.is_dir():
         raise UnseenError(f"{path} is a file; a bundle is a folder: choose another name")
     if path.is_dir():
-        ours = {"bundle.json", "checkpoint.safetensors", "checkpoint.json", "log.jsonl"}
+        ours = {"bundle.json", "checkpoint.safetensors", "log.jsonl"}
         names = {item.name for item in path.iterdir()}
         if names and not names & ours:
             raise UnseenError(f"{path} exists and is not a bundle: choose another name or remove it")
@@ -274,7 +276,7 @@ def check_place(path: Path) -> None:
 def _read_header(path: Path) -> dict[str, Any]:
     file = path / "bundle.json"
     if not file.exists():
-        if (path / "checkpoint.json").exists():
+        if (path / "checkpoint.safetensors").exists():
             raise UnseenError(f"{path} holds an unfinished training: go on with the same command and --resume")
         what = "has no bundle.json" if path.is_dir() else "does not exist" if not path.exists() else "is not a folder"
         raise UnseenError(f"{path} is not a bundle: it {what}. `unseen train --out {path}` makes one.")

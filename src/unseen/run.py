@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import resource
+import signal
 import sys
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -79,3 +81,26 @@ def write_atomically(path: Path, content: bytes) -> None:
             os.replace(temporary, path)
         finally:
             temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def interruption() -> Iterator[Callable[[], bool]]:
+    """A function that tells whether Ctrl-C or a termination came: the step under way is finished first, so that no
+    half-made update is saved. A second Ctrl-C does not wait."""
+    came = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield came.is_set  # signals reach the main thread only
+        return
+
+    def note(number, frame):
+        came.set()
+        signal.signal(number, previous[number])
+
+    previous = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    for number in previous:
+        signal.signal(number, note)
+    try:
+        yield came.is_set
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)

@@ -38,6 +38,7 @@ COMMANDS = [
     "demo",
     "classify",
     "train",
+    "finetune",
     "grow",
     "taxonomy",
     "info",

@@ -1,0 +1,5 @@
+"""`python -m unseen`, which is also how torchrun starts it."""
+
+from unseen.cli import main
+
+main()

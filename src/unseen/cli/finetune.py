@@ -1,0 +1,94 @@
+"""`unseen finetune`: stage 2, on one process or under torchrun."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from unseen.cli.app import JsonFlag, command, emit, say, stdout
+from unseen.errors import UnseenError
+
+
+@command(
+    "finetune",
+    examples="""
+    unseen finetune dgp-bundle --images imagenet/train --out dgp-tuned
+    unseen finetune dgp-bundle --images photos/ --out tuned --epochs 3 --batch 32 --freeze-batch-norm
+    unseen finetune dgp-bundle --images photos/ --out tuned --resume
+    torchrun --nproc-per-node 8 -m unseen finetune dgp-bundle --images imagenet/train --out dgp-tuned
+    """,
+)
+def finetune(
+    bundle: Annotated[Path, typer.Argument(help="The bundle whose network is to be finetuned.")],
+    images: Annotated[Path, typer.Option(help="Photos of seen classes: DIR/<id>/*, or a folder of tar shards.")],
+    out: Annotated[Path, typer.Option(help="The bundle to write, with the finetuned network inside.")],
+    epochs: Annotated[int, typer.Option(min=1)] = 20,
+    batch: Annotated[int, typer.Option(min=1, help="Photos a batch, for one process.")] = 64,
+    accumulate: Annotated[int, typer.Option(min=1, help="Batches a step.")] = 1,
+    learning_rate: Annotated[float, typer.Option()] = 1e-4,
+    momentum: Annotated[float, typer.Option()] = 0.9,
+    weight_decay: Annotated[float, typer.Option()] = 0.0,
+    schedule: Annotated[str, typer.Option(help="constant (the paper's) or cosine.")] = "constant",
+    freeze_batch_norm: Annotated[bool, typer.Option(help="Leave batch-norm as it is.")] = False,
+    freeze_stages: Annotated[int, typer.Option(min=0, help="Leave the network's first stages as they are.")] = 0,
+    mixed_precision: Annotated[bool, typer.Option(help="Half precision where CUDA has it.")] = True,
+    validation: Annotated[float, typer.Option(help="Share of each class's photos to keep aside.")] = 0.0,
+    patience: Annotated[int, typer.Option(min=0, help="Stop after so many epochs without a better validation.")] = 0,
+    workers: Annotated[int, typer.Option(min=0, help="Processes that decode photos.")] = 2,
+    skip_unknown: Annotated[bool, typer.Option(help="Leave out folders that are not seen classes.")] = False,
+    seed: Annotated[int, typer.Option()] = 0,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, mps.")] = "auto",
+    checkpoint_every: Annotated[int, typer.Option(min=1, help="Steps between checkpoints.")] = 200,
+    resume: Annotated[bool, typer.Option(help="Go on with an interrupted finetuning in OUT.")] = False,
+    overwrite: Annotated[bool, typer.Option(help="Replace a finished bundle in OUT.")] = False,
+    json_: JsonFlag = False,
+) -> None:
+    """Finetune the network under the predicted classifiers of its seen classes (the paper's second stage)."""
+    finished = (out / "bundle.json").exists()
+    if finished and not (resume or overwrite):
+        raise UnseenError(f"{out} is a finished bundle: choose another name, or replace it with --overwrite")
+
+    from unseen.bundle import Bundle
+    from unseen.finetune import FinetuneSettings
+    from unseen.finetune import finetune as tune
+    from unseen.run import Run
+
+    if finished and resume:
+        say(f"{out} is finished already.")
+        tuned = Bundle.load(out)
+    else:
+        settings = FinetuneSettings(
+            epochs=epochs,
+            learning_rate=learning_rate,
+            momentum=momentum,
+            weight_decay=weight_decay,
+            batch=batch,
+            accumulate=accumulate,
+            schedule=schedule,
+            freeze_batch_norm=freeze_batch_norm,
+            freeze_stages=freeze_stages,
+            mixed_precision=mixed_precision,
+            validation=validation,
+            patience=patience,
+        )
+        run = Run(seed=seed, device=device, resume=resume, checkpoint_every=checkpoint_every)
+        tuned = tune(Bundle.load(bundle), images, out, settings, run,
+                     workers=workers, skip_unknown=skip_unknown, say=say)  # fmt: skip
+    result = {"bundle": str(out), **tuned.solution.details["finetune"]}
+    result["loss"], result["accuracy"] = last_figures(tuned.log)
+    emit(result, json_, lambda: _show(result))
+
+
+def last_figures(log: list[dict]) -> tuple[float | None, float | None]:
+    """Loss and accuracy on the photos trained on, from the last line of the log that has them."""
+    last = next((record for record in reversed(log) if "accuracy" in record), {})
+    return last.get("loss"), last.get("accuracy")
+
+
+def _show(result: dict) -> None:
+    stdout.print(
+        f"[bold]{result['bundle']}[/bold]: {result['epochs']} epochs of {result['photos']:,} photos in "
+        f"{result['seconds']} s ({result['photos_per_s']} photos/s), loss {result['loss']}, accuracy {result['accuracy']} %"
+    )

@@ -1,0 +1,74 @@
+"""One process or many: what torchrun started, joined by gloo on CPUs and nccl on GPUs. One process needs none of it."""
+
+from __future__ import annotations
+
+import os
+from contextlib import AbstractContextManager, nullcontext
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from unseen.errors import UnseenError
+from unseen.run import Run
+
+
+class Processes(AbstractContextManager):
+    """The group of processes that this one belongs to; alone outside torchrun.
+
+    >>> with Processes() as processes:
+    ...     model = processes.parallel(model)
+    """
+
+    def __init__(self, device: str = "auto"):
+        self.rank = int(os.environ.get("RANK", "0"))
+        self.world = int(os.environ.get("WORLD_SIZE", "1"))
+        local = int(os.environ.get("LOCAL_RANK", "0"))
+        if self.world > 1 and device in ("auto", "cuda") and torch.cuda.is_available():
+            if local >= torch.cuda.device_count():
+                raise UnseenError(f"{local + 1} processes on this machine, but {torch.cuda.device_count()} GPUs")
+            device = f"cuda:{local}"
+        self.device = Run(device=device).torch_device()
+        self._own_group = False
+
+    def __enter__(self) -> Processes:
+        if self.world > 1 and not dist.is_initialized():
+            if self.device.type == "cuda":
+                torch.cuda.set_device(self.device)
+            dist.init_process_group("nccl" if self.device.type == "cuda" else "gloo")
+            self._own_group = True
+        return self
+
+    def __exit__(self, kind, error, trace) -> None:
+        if self._own_group:
+            dist.destroy_process_group()
+            self._own_group = False
+
+    def parallel(self, model: nn.Module) -> nn.Module:
+        """The model, its gradients averaged over the processes."""
+        if self.world == 1:
+            return model
+        devices = [self.device.index] if self.device.type == "cuda" else None
+        return nn.parallel.DistributedDataParallel(model, device_ids=devices)
+
+    def gather_gradients(self, model: nn.Module, now: bool) -> AbstractContextManager:
+        """Within it a backward pass exchanges gradients only if `now`: once a step, however many batches it has."""
+        return nullcontext() if now or self.world == 1 else model.no_sync()
+
+    def sum(self, values: list[float]) -> list[float]:
+        """The sum of each value over the processes."""
+        if self.world == 1:
+            return values
+        dtype = torch.float32 if self.device.type == "mps" else torch.float64
+        total = torch.tensor(values, dtype=dtype, device=self.device)
+        dist.all_reduce(total)
+        return total.tolist()
+
+    def any(self, flag: bool) -> bool:
+        """Whether the flag is set in any process: all of them stop at the same step."""
+        return self.sum([float(flag)])[0] > 0
+
+    def wait(self) -> None:
+        """Until every process has come here."""
+        if self.world > 1:
+            dist.barrier()
