@@ -1,0 +1,99 @@
+"""`unseen serve`: the web page and its API."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from unseen.cli.app import JsonFlag, command, emit, say, stdout
+from unseen.errors import UnseenError
+
+
+@command(
+    "serve",
+    examples="""
+    unseen serve --open
+    unseen serve my-bundle
+    unseen serve kin-bundle dgp-bundle --port 9000
+    unseen serve --host 0.0.0.0 --read-only
+    """,
+)
+def serve(
+    bundles: Annotated[
+        list[Path] | None, typer.Argument(help="Bundles, to be compared side by side; else the default one.")
+    ] = None,
+    host: Annotated[str, typer.Option(help="The address to listen on; 0.0.0.0 lets others in.")] = "127.0.0.1",
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="The port; without it the first free one from 8000 on.")
+    ] = None,
+    open_: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+    save_folder: Annotated[
+        Path | None, typer.Option(help="Where the page saves bundles; else a folder in the user's cache.")
+    ] = None,
+    read_only: Annotated[bool, typer.Option("--read-only", help="Nothing can be added or saved.")] = False,
+    allow_host: Annotated[
+        list[str] | None, typer.Option(help="A further name by which this server may be called; may be repeated.")
+    ] = None,
+    batch: Annotated[int, typer.Option(min=1, max=256, help="Most photos in one run of the network.")] = 16,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps.")] = "auto",
+    json_: JsonFlag = False,
+) -> None:
+    """Show a local web page: drop a photo, see all classes at work and why, compare bundles, add classes.
+
+    It also answers a JSON API, described on the page /docs. Ctrl-C ends it.
+    """
+    try:
+        from unseen.web.app import create_app
+        from unseen.web.guard import is_loopback
+        from unseen.web.server import address_of, bind, open_browser, run
+        from unseen.web.service import Service
+    except ModuleNotFoundError as error:
+        raise UnseenError(f"{error.name} is not installed: pip install 'unseen\\[web]'".replace("\\", "")) from None
+
+    bound = bind(host, port)  # first, since loading takes longer than finding out that the port is taken
+    service = Service(open_bundles(bundles or []), save_folder, read_only, device, batch)
+    service.warm_up()
+    address = address_of(bound, host)
+    if not is_loopback(host):
+        more = "" if read_only else " They can also add classes and save bundles; --read-only forbids it."
+        say(f"[yellow]Anyone who reaches this machine can use the page[/yellow]: there is no password.{more}")
+
+    def ready() -> None:
+        listed = [served.info() for served in service.bundles.values()]
+        emit({"address": address, "bundles": listed}, json_, lambda: _show(address, listed))
+        if open_:
+            open_browser(address)
+
+    app = create_app(service, host, allow_host or [])
+    run(app, bound, ready)
+    service.close()
+    say("The server has ended.")
+
+
+def open_bundles(paths: list[Path]) -> dict:
+    """Bundles by the names of their folders; a name that comes twice gets a number."""
+    from unseen.bundle import Bundle
+    from unseen.default import default_bundle
+
+    if not paths:
+        return {"default": default_bundle(say)}
+    bundles: dict = {}
+    for path in paths:
+        name, number = path.resolve().name, 2
+        while name in bundles or name == "network":
+            name, number = f"{path.resolve().name}-{number}", number + 1
+        bundles[name] = Bundle.load(path)
+    return bundles
+
+
+def _show(address: str, listed: list[dict]) -> None:
+    for info in listed:
+        stdout.print(
+            f"  {info['name']}: {info['method']}, {info['classes']:,} classes, {info['seen']:,} of them seen by "
+            f"{info['network']}",
+            markup=False,
+            highlight=False,
+        )
+    stdout.print(f"The page is at [bold]{address}[/bold]   (Ctrl-C ends it)", highlight=False)

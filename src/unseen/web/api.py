@@ -1,0 +1,258 @@
+"""The JSON API. Every function here only translates: the work is done by `Service` and the library."""
+
+from __future__ import annotations
+
+import platform
+import time
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, File, Form, Query, UploadFile
+from fastapi import Path as UrlPath
+
+from unseen import __version__
+from unseen.web import schemas as s
+from unseen.web.limits import MAX_FILE_BYTES, MAX_FILES, MAX_LABELS, MAX_NAME, MAX_PIXELS
+from unseen.web.service import Refused, Service
+
+PROBLEMS: dict[int | str, dict[str, Any]] = {
+    status: {"model": s.Problem, "description": what}
+    for status, what in {
+        400: "The request cannot be carried out.",
+        403: "Sent by another web site, or the server is read-only.",
+        404: "There is no such thing.",
+        413: "Too large.",
+        422: "A field is missing or wrong.",
+    }.items()
+}
+CONFLICT: dict[int | str, dict[str, Any]] = {
+    409: {"model": s.Problem, "description": "In conflict with what is there."}
+}
+
+Id = Annotated[
+    str, UrlPath(min_length=1, max_length=MAX_NAME, description="The id of a class.", examples=["n02439033"])
+]
+BundleQuery = Annotated[str | None, Query(max_length=MAX_NAME, description=s.BUNDLE_HELP)]
+
+
+@dataclass
+class Options:
+    """How to rank, from form fields or from the query; the form counts where both are given."""
+
+    k: int
+    candidates: str
+    seen_shift: float
+    bundle: str | None
+
+
+def options(
+    k: Annotated[int | None, Form(ge=1, le=MAX_LABELS, description="How many labels a photo gets.")] = None,
+    candidates: Annotated[str | None, Form(pattern=s.CANDIDATES, description=s.CANDIDATES_HELP)] = None,
+    seen_shift: Annotated[float | None, Form(ge=-1e6, le=1e6, allow_inf_nan=False, description=s.SHIFT_HELP)] = None,
+    bundle: Annotated[str | None, Form(max_length=MAX_NAME, description=s.BUNDLE_HELP)] = None,
+    query_k: Annotated[int | None, Query(alias="k", ge=1, le=MAX_LABELS)] = None,
+    query_candidates: Annotated[str | None, Query(alias="candidates", pattern=s.CANDIDATES)] = None,
+    query_shift: Annotated[float | None, Query(alias="seen_shift", ge=-1e6, le=1e6, allow_inf_nan=False)] = None,
+    query_bundle: Annotated[str | None, Query(alias="bundle", max_length=MAX_NAME)] = None,
+) -> Options:
+    def first(*values: Any) -> Any:
+        return next((value for value in values if value is not None), None)
+
+    return Options(
+        k=first(k, query_k, 5),
+        candidates=first(candidates, query_candidates, "any"),
+        seen_shift=first(seen_shift, query_shift, 0.0),
+        bundle=first(bundle, query_bundle),
+    )
+
+
+def make_router(service: Service) -> APIRouter:
+    """All routes of the API, on this service."""
+    router = APIRouter(prefix="/api", responses=PROBLEMS)
+
+    # -- photos ----------------------------------------------------------------------------------------------------
+
+    @router.post("/classify", tags=["photos"], summary="Name what photos show", response_model=s.Ranking)
+    def classify(
+        files: Annotated[list[UploadFile], File(description=f"One photo or more, at most {MAX_FILES}.")],
+        options: Annotated[Options, Depends(options)],
+    ) -> dict:
+        """Send photos in the multipart field `files`, in any format that Pillow reads. What a file is, is told by its
+        content and not by its name. Photos are not kept: only their features are, in memory, under the token.
+
+        `curl -F files=@photo.jpg -F k=3 -F candidates=unseen http://127.0.0.1:8000/api/classify`
+        """
+        started = time.perf_counter()
+        served = service.served(options.bundle)
+        if len(files) > MAX_FILES:
+            raise Refused(413, f"{len(files)} files are too many: send at most {MAX_FILES} at a time.")
+        count = _count(served, options.candidates)
+        named = ((file.filename or f"photo {number}", file) for number, file in enumerate(files, 1))
+        # One byte more than allowed is read, so that a larger file is noticed without being held.
+        photos, unreadable = service.look_at(
+            (name[:MAX_NAME], file.file.read(MAX_FILE_BYTES + 1)) for name, file in named
+        )
+        if not photos:
+            listed = "; ".join(f"{item['photo']}: {item['why']}" for item in unreadable)
+            raise Refused(422, f"No photo could be read. {listed}", unreadable=unreadable)
+        ranked = service.rank(served, photos, k=options.k, candidates=options.candidates, shift=options.seen_shift)
+        return _ranking(served, options, count, ranked, started, unreadable=unreadable)
+
+    @router.post("/rank", tags=["photos"], summary="Rank remembered photos again", response_model=s.Ranking)
+    def rank(request: s.RankRequest) -> dict:
+        """Other candidates, another trade-off, another bundle: from the features that /api/classify left, in
+        milliseconds. `forgotten` lists the tokens that are no longer remembered; if all are, the answer is 404."""
+        started = time.perf_counter()
+        served = service.served(request.bundle)
+        for id in request.watch:
+            _known(served, id)
+        count = _count(served, request.candidates)
+        kept = [(token, service.photos.get(token)) for token in dict.fromkeys(request.tokens)]
+        photos = [(token, photo) for token, photo in kept if photo is not None]
+        if not photos:
+            service.recall(request.tokens[0])
+        ranked = service.rank(
+            served,
+            photos,
+            k=request.k,
+            candidates=request.candidates,
+            shift=request.seen_shift,
+            watch=request.watch,
+        )
+        forgotten = [token for token, photo in kept if photo is None]
+        return _ranking(served, request, count, ranked, started, forgotten=forgotten)
+
+    @router.post(
+        "/compare", tags=["photos"], summary="The network alone and bundles side by side", response_model=s.Comparison
+    )
+    def compare(request: s.CompareRequest) -> dict:
+        """The network alone always answers with the classes it was trained on; the bundles with the candidates."""
+        photo = service.recall(request.token)
+        columns = service.compare(photo, request.bundles, request.k, request.candidates)
+        return {"photo": photo.name, "candidates": request.candidates, "columns": columns}
+
+    # -- the hierarchy ---------------------------------------------------------------------------------------------
+
+    @router.get("/classes", tags=["classes"], summary="Search the hierarchy", response_model=s.Search)
+    def search(
+        query: Annotated[str, Query(max_length=MAX_NAME, description="A name, a part of one, or an id.")] = "",
+        limit: Annotated[int, Query(ge=1, le=100)] = 12,
+        bundle: BundleQuery = None,
+    ) -> dict:
+        """Classes whose names are, begin with or contain the query, best first; without one, the tops."""
+        return {"query": query, "classes": service.served(bundle).search(query, limit)}
+
+    @router.get(
+        "/classes/{id:path}", tags=["classes"], summary="A class and its surroundings", response_model=s.Details
+    )
+    def details(id: Id, nearest: Annotated[int, Query(ge=0, le=50)] = 8, bundle: BundleQuery = None) -> dict:
+        served = service.served(bundle)
+        return served.details(_known(served, id), nearest)
+
+    @router.get("/explain/{id:path}", tags=["classes"], summary="Why a class answers as it does", response_model=s.Why)
+    def explain(id: Id, n: Annotated[int, Query(ge=1, le=20)] = 5, bundle: BundleQuery = None) -> dict:
+        """The seen classes that it borrows its classifier from, their shares, and the way to them."""
+        served = service.served(bundle)
+        return served.why(_known(served, id), n)
+
+    # -- more classes ----------------------------------------------------------------------------------------------
+
+    @router.post(
+        "/add", tags=["grow"], summary="Add a class", status_code=201, response_model=s.Added, responses=CONFLICT
+    )
+    def add(request: s.AddRequest) -> dict:
+        """It takes part in all answers at once. The bundle on disk stays as it is: see /api/save."""
+        id = service.add(request.bundle, request.name, request.parents, request.definition, request.names)
+        served = service.served(request.bundle)
+        return {"id": id, "bundle": served.name, "added": served.info()["added"]}
+
+    @router.delete(
+        "/classes/{id:path}",
+        tags=["grow"],
+        summary="Remove an added class",
+        response_model=s.Removed,
+        responses=CONFLICT,
+    )
+    def remove(id: Id, bundle: BundleQuery = None) -> dict:
+        """Only classes that were added can be removed."""
+        service.remove(bundle, id)
+        served = service.served(bundle)
+        return {"removed": id, "bundle": served.name, "added": served.info()["added"]}
+
+    @router.post(
+        "/save",
+        tags=["grow"],
+        summary="Save as a bundle",
+        status_code=201,
+        response_model=s.Saved,
+        responses=CONFLICT,
+    )
+    def save(request: s.SaveRequest) -> dict:
+        """Into a new folder within the server's save folder; its name is made from letters and digits of yours."""
+        path: Path = service.save(request.bundle, request.name)
+        return {"name": path.name, "path": str(path), "command": f"unseen serve {path}"}
+
+    # -- the server ------------------------------------------------------------------------------------------------
+
+    @router.get("/bundles", tags=["server"], summary="What is served", response_model=s.Bundles)
+    def bundles() -> dict:
+        listed = [served.info() for served in list(service.bundles.values())]
+        return {"bundles": listed, "read_only": service.read_only}
+
+    @router.get("/health", tags=["server"], summary="Is it well?", response_model=s.Health)
+    def health() -> dict:
+        workers = service.workers.values()
+        return {
+            "status": "ok",
+            "bundles": list(service.bundles),
+            "seconds": round(time.monotonic() - service.started, 1),
+            "photos": sum(worker.photos for worker in workers),
+            "batches": sum(worker.batches for worker in workers),
+            "remembered": len(service.photos),
+            "memory_mb": _memory_mb(),
+        }
+
+    @router.get("/version", tags=["server"], summary="Versions and limits", response_model=s.Version)
+    def versions() -> dict:
+        return {
+            "unseen": __version__,
+            "python": platform.python_version(),
+            "torch": version("torch"),
+            "limits": {"file_bytes": MAX_FILE_BYTES, "files": MAX_FILES, "pixels": MAX_PIXELS},
+        }
+
+    return router
+
+
+def _known(served, id: str) -> str:
+    if id not in served.taxonomy:
+        raise Refused(404, f"There is no class with the id {id!r}. Search for its name with /api/classes?query=NAME.")
+    return id
+
+
+def _count(served, candidates: str) -> int:
+    """How many classes the candidates are; a wrong name is told before any work begins."""
+    return len(served.model.candidates(candidates))
+
+
+def _ranking(served, options, classes: int, photos: list[dict], started: float, **more: Any) -> dict:
+    return {
+        "bundle": served.name,
+        "candidates": options.candidates,
+        "classes": classes,
+        "seen_shift": options.seen_shift,
+        "photos": photos,
+        "seconds": round(time.perf_counter() - started, 4),
+    } | more
+
+
+def _memory_mb() -> float | None:
+    try:
+        for line in Path("/proc/self/status").read_text().splitlines():
+            if line.startswith("VmRSS:"):
+                return round(int(line.split()[1]) / 1024, 1)
+    except OSError:
+        pass
+    return None

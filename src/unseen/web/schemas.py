@@ -1,0 +1,275 @@
+"""The shapes of the API's JSON: what /openapi.json documents."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from unseen.web.limits import KEPT_PHOTOS, MAX_DEFINITION, MAX_LABELS, MAX_NAME, MAX_PARENTS
+
+# No file names and no lists that would have to be downloaded: a client's text never reaches the file system.
+CANDIDATES = r"^(any|unseen|seen|hops:[1-9][0-9]?|subtree:[^\x00-\x1f]{1,200})(\+1[kK])?$"
+CANDIDATES_HELP = (
+    "Which classes a photo may be called: `any`, `unseen`, `seen`, `hops:N` (unseen classes within N edges of a seen "
+    "one), `subtree:ID` or `subtree:NAME` (a class and all below it). `+1K` behind it adds the seen classes."
+)
+SHIFT_HELP = "Taken off the scores of seen classes: more than 0 favours unseen ones, less than 0 seen ones."
+BUNDLE_HELP = "Which of the served bundles, by name; without it the first one."
+
+Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME)]
+Candidates = Annotated[str, Field(pattern=CANDIDATES, description=CANDIDATES_HELP, examples=["unseen"])]
+Count = Annotated[int, Field(ge=1, le=MAX_LABELS, description="How many labels a photo gets.")]
+Shift = Annotated[float, Field(ge=-1e6, le=1e6, allow_inf_nan=False, description=SHIFT_HELP)]
+BundleName = Annotated[str | None, Field(max_length=MAX_NAME, description=BUNDLE_HELP)]
+Mark = Literal["seen", "unseen", "guesswork", "link"]
+Trust = Annotated[float | None, Field(description="0 to 1: how well seen classes support this one; null if unknown.")]
+
+
+class Strict(BaseModel):
+    """A request: fields that are not known are refused rather than ignored."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Problem(BaseModel):
+    """What went wrong, and what to do."""
+
+    error: str = Field(examples=["There is no bundle named 'x'. There are: default."])
+    unreadable: list[Unreadable] | None = None
+
+
+class Unreadable(BaseModel):
+    photo: str
+    why: str
+
+
+class Brief(BaseModel):
+    """A class in short. `mark`: seen in training, unseen, unseen and hardly supported (guesswork), or only a link
+    between classes that is never an answer."""
+
+    id: str = Field(examples=["n02439033"])
+    name: str = Field(examples=["okapi"])
+    mark: Mark
+    trust: Trust
+    children: int = Field(description="How many classes are directly below it.")
+
+
+class Label(BaseModel):
+    """One answer. Scores rank the classes for one photo; they are not probabilities."""
+
+    id: str = Field(examples=["n02439033"])
+    name: str = Field(examples=["okapi"])
+    score: float
+    seen: bool
+    mark: Mark
+    trust: Trust
+    path: list[str] = Field(description="Names from the top of the hierarchy down to this class.")
+
+
+class Watched(BaseModel):
+    id: str
+    place: int = Field(description="1 is the best.")
+    of: int
+
+
+class Answers(BaseModel):
+    photo: str = Field(description="The photo's name as it was sent.")
+    token: str = Field(description="Ranks this photo again without sending it again: see /api/rank.")
+    labels: list[Label]
+    average: float = Field(description="The mean score over all candidates, to draw bars from.")
+    watched: list[Watched] = []
+
+
+class Ranking(BaseModel):
+    """Answers for photos, best first."""
+
+    bundle: str
+    candidates: str
+    classes: int = Field(description="How many classes the candidates are.")
+    seen_shift: float
+    photos: list[Answers]
+    unreadable: list[Unreadable] = []
+    forgotten: list[str] = Field([], description="Tokens of photos that are no longer remembered.")
+    seconds: float
+
+
+class RankRequest(Strict):
+    """Rank remembered photos again."""
+
+    tokens: list[Annotated[str, Field(max_length=64)]] = Field(
+        min_length=1, max_length=KEPT_PHOTOS, description="From /api/classify.", examples=[["Zb2m3n5Xk0aM1yqRzj0X1w"]]
+    )
+    k: Count = 5
+    candidates: Candidates = "any"
+    seen_shift: Shift = 0.0
+    bundle: BundleName = None
+    watch: list[Name] = Field([], max_length=20, description="Ids of classes whose place is told wherever they stand.")
+
+
+class CompareRequest(Strict):
+    """One remembered photo, the answers of several bundles."""
+
+    token: str = Field(max_length=64, description="From /api/classify.", examples=["Zb2m3n5Xk0aM1yqRzj0X1w"])
+    k: Count = 5
+    candidates: Candidates = "any"
+    bundles: list[Name] = Field([], max_length=20, description="Names; without any, all bundles that are served.")
+
+
+class Column(BaseModel):
+    bundle: str = Field(description="The bundle's name; `network` for the network alone.")
+    title: str
+    method: str
+    labels: list[Label]
+    average: float
+
+
+class Comparison(BaseModel):
+    photo: str
+    candidates: str
+    columns: list[Column]
+
+
+class Found(BaseModel):
+    """A class that a search found."""
+
+    id: str
+    name: str
+    mark: Mark
+    trust: Trust
+    children: int
+    lemmas: list[str]
+    definition: str
+
+
+class Search(BaseModel):
+    query: str
+    classes: list[Found]
+
+
+class Near(Brief):
+    likeness: float = Field(description="Cosine of the two classifiers.")
+
+
+class Details(Found):
+    """A class, and what is around it in the hierarchy."""
+
+    added: bool = Field(description="Whether it was added to the bundle; only such classes can be removed.")
+    path: list[Brief] = Field(description="From the top of the hierarchy down to this class.")
+    parents: list[Brief]
+    below: list[Brief] = Field(description="The classes directly below it, by name.")
+    descendants: int = Field(description="How many classes are anywhere below it.")
+    nearest: list[Near] = Field(description="The classes whose classifiers are most like this one's.")
+
+
+class Neighbour(BaseModel):
+    id: str
+    name: str
+    share: float = Field(description="Which part of the classifier comes from this seen class, 0 to 1.")
+    similarity: float | None = Field(description="Cosine of its known classifier with the predicted one.")
+    path: list[str] = Field(description="Ids from the explained class over the lowest common ancestor to this one.")
+
+
+class Twig(BaseModel):
+    id: str
+    parent: str | None
+
+
+class Why(BaseModel):
+    """What a class's classifier is made of."""
+
+    id: str
+    name: str
+    definition: str
+    seen: bool
+    mark: Mark
+    trust: Trust
+    path: list[str] = Field(description="Ids from the top of the hierarchy down to this class.")
+    neighbours: list[Neighbour]
+    tree: list[Twig] = Field(description="The classes on the paths as a tree: each with one parent.")
+    nodes: dict[str, Brief] = Field(description="Every class of the tree, by id.")
+
+
+class AddRequest(Strict):
+    """A new class for a bundle."""
+
+    name: Name = Field(examples=["okapi"])
+    parents: list[Name] = Field(
+        min_length=1,
+        max_length=MAX_PARENTS,
+        description="Ids, or names that mean one class only.",
+        examples=[["n02437136"]],
+    )
+    definition: str = Field("", max_length=MAX_DEFINITION, description="Helps if the bundle uses text encodings.")
+    names: list[Name] = Field([], max_length=20, description="Further names.")
+    bundle: BundleName = None
+
+
+class Added(BaseModel):
+    id: str
+    bundle: str
+    added: list[Brief] = Field(description="All classes that were added to this bundle.")
+
+
+class Removed(BaseModel):
+    removed: str
+    bundle: str
+    added: list[Brief]
+
+
+class SaveRequest(Strict):
+    """Save a bundle with its added classes."""
+
+    name: Name = Field(description="Letters and digits of it become the folder's name.", examples=["my zoo"])
+    bundle: BundleName = None
+
+
+class Saved(BaseModel):
+    name: str
+    path: str
+    command: str = Field(description="Serves the saved bundle.")
+
+
+class BundleInfo(BaseModel):
+    name: str
+    method: str
+    classes: int
+    nodes: int
+    seen: int
+    network: str
+    vectors: list[str]
+    hierarchy: str
+    trust: bool = Field(description="Whether its answers carry a trust figure.")
+    reach: float = Field(description="A seen_shift beyond which the answers hardly change.")
+    added: list[Brief]
+
+
+class Bundles(BaseModel):
+    bundles: list[BundleInfo]
+    read_only: bool
+
+
+class Health(BaseModel):
+    status: Literal["ok"]
+    bundles: list[str]
+    seconds: float = Field(description="Since the start.")
+    photos: int = Field(description="Photos that went through the networks.")
+    batches: int = Field(description="Runs of the networks: fewer than photos, where requests met.")
+    remembered: int
+    memory_mb: float | None = Field(description="What the server's process holds, where the system tells.")
+
+
+class Limits(BaseModel):
+    file_bytes: int
+    files: int
+    pixels: int
+
+
+class Version(BaseModel):
+    unseen: str
+    python: str
+    torch: str
+    limits: Limits
+
+
+Problem.model_rebuild()

@@ -1,0 +1,209 @@
+"""One bundle as the page shows it: answers, marks, neighbours, reasons. Never changed: growing makes another one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from unseen.classifier import Label, ZeroShotClassifier
+from unseen.problem import normalise_rows
+from unseen.projections import Append1
+from unseen.scoring import top_k
+
+GUESSWORK = 0.3  # below this trust a class is marked as guesswork
+NETWORK = "network"  # the name under which the network alone is compared
+
+
+class Served:
+    """A classifier and what the page asks of it, over and over, computed once."""
+
+    def __init__(self, name: str, model: ZeroShotClassifier, reach: float = 1.0):
+        self.name, self.model, self.reach = name, model, reach
+        self.bundle, self.taxonomy = model.bundle, model.bundle.taxonomy
+        self.network = model.bundle.backbone.checksum
+        self._centres: dict[str, np.ndarray] = {}
+
+    def info(self) -> dict[str, Any]:
+        bundle = self.bundle
+        return {
+            "name": self.name,
+            "method": bundle.method,
+            "classes": int(self.is_class.sum()),
+            "nodes": len(bundle),
+            "seen": len(bundle.seen),
+            "network": bundle.backbone.name,
+            "vectors": list(bundle.vectors.names),
+            "hierarchy": str(self.taxonomy.source.get("kind", "own")),
+            "trust": bundle.solution.trust is not None,
+            "reach": self.reach,
+            "added": [self.brief(id) for id in bundle.added],
+        }
+
+    # -- marks -----------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def is_class(self) -> np.ndarray:
+        return self.bundle.is_class
+
+    @cached_property
+    def is_seen(self) -> np.ndarray:
+        return self.bundle.is_seen
+
+    def trust(self, row: int) -> float | None:
+        trust = self.bundle.solution.trust
+        return None if trust is None else round(float(trust[row]), 4)
+
+    def mark(self, row: int) -> str:
+        """seen | unseen | guesswork | link: a link only connects classes and is never an answer."""
+        if self.is_seen[row]:
+            return "seen"
+        if not self.is_class[row]:
+            return "link"
+        trust = self.trust(row)
+        return "guesswork" if trust is not None and trust < GUESSWORK else "unseen"
+
+    def brief(self, id: str) -> dict[str, Any]:
+        row = self.taxonomy.index(id)
+        return {
+            "id": id,
+            "name": self.taxonomy.name(id),
+            "mark": self.mark(row),
+            "trust": self.trust(row),
+            "children": len(self.taxonomy.children(id)),
+        }
+
+    # -- answers ---------------------------------------------------------------------------------------------------
+
+    def rank(
+        self, features: np.ndarray, k: int, candidates: str, shift: float, watch: Sequence[str] = ()
+    ) -> list[dict]:
+        """For each row of features: the k best labels, the average class's score, and the place of watched ones."""
+        found = self.model.labels(features, k, candidates, shift)
+        averages = self._averages(features, candidates, shift)
+        places = self._places(features, candidates, shift, watch) if watch else [[] for _ in found]
+        return [
+            {
+                "labels": [self.answer(label) for label in labels],
+                "average": round(float(average), 5),
+                "watched": watched,
+            }
+            for labels, average, watched in zip(found, averages, places, strict=True)
+        ]
+
+    def answer(self, label: Label) -> dict[str, Any]:
+        answer = label.as_dict()
+        row = self.taxonomy.index(label.id)
+        return answer | {"score": round(label.score, 5), "mark": self.mark(row), "trust": self.trust(row)}
+
+    def _averages(self, features: np.ndarray, candidates: str, shift: float) -> np.ndarray:
+        """The mean score over the candidates (n), as the product with the mean of their classifiers."""
+        rows = self.model.candidates(candidates)
+        answers = self.bundle.solution.answers
+        rows = rows if answers is None else rows[answers[rows]]
+        if not len(rows):
+            return np.zeros(len(features))
+        if candidates not in self._centres:
+            if len(self._centres) >= 64:
+                self._centres.clear()
+            self._centres[candidates] = self.bundle.solution.classifiers[rows].mean(axis=0)
+        points = self.bundle.solution.projection(np.atleast_2d(features))
+        return points @ self._centres[candidates] - shift * self.is_seen[rows].mean()
+
+    def _places(self, features: np.ndarray, candidates: str, shift: float, watch: Sequence[str]) -> list[list[dict]]:
+        """Where the watched classes stand among the candidates, for each photo."""
+        rows = self.model.candidates(candidates)
+        position = {int(row): at for at, row in enumerate(rows)}
+        watched = [(id, position[row]) for id in watch if (row := self.taxonomy.index(id)) in position]
+        scores = self.model.scores(features, candidates, shift)
+        return [
+            [{"id": id, "place": int((row > row[at]).sum()) + 1, "of": len(rows)} for id, at in watched]
+            for row in scores
+        ]
+
+    def network_alone(self, features: np.ndarray, k: int) -> dict[str, Any]:
+        """What the network itself says of one photo: its own classifiers, its own classes."""
+        known = self.bundle.known
+        points = Append1()(features[None])
+        best, scores = top_k(points, known, min(k, len(known)))
+        labels = [
+            self.answer(self.model.label(int(self.bundle.seen[m]), float(score)))
+            for m, score in zip(best[0], scores[0], strict=True)
+        ]
+        return {"labels": labels, "average": round(float(points[0] @ known.mean(axis=0)), 5)}
+
+    # -- the hierarchy ---------------------------------------------------------------------------------------------
+
+    def search(self, query: str, limit: int) -> list[dict[str, Any]]:
+        """Classes by name, best first; without a query the tops of the hierarchy."""
+        if query.strip():
+            found = self.taxonomy.search(query, limit)
+        else:
+            found = [self.taxonomy.sense(id) for id in self.taxonomy.roots[:limit]]
+        return [
+            self.brief(sense.id) | {"lemmas": list(sense.lemmas), "definition": sense.definition} for sense in found
+        ]
+
+    def details(self, id: str, nearest: int) -> dict[str, Any]:
+        taxonomy = self.taxonomy
+        sense = taxonomy.sense(id)
+        return self.brief(id) | {
+            "lemmas": list(sense.lemmas),
+            "definition": sense.definition,
+            "added": id in self.bundle.added,
+            "path": [self.brief(i) for i in reversed(taxonomy.path_to_root(id))],
+            "parents": [self.brief(i) for i in taxonomy.parents(id)],
+            "below": [self.brief(i) for i in sorted(taxonomy.children(id), key=lambda i: taxonomy.name(i).lower())],
+            "descendants": len(taxonomy.descendants(id)),
+            "nearest": self.nearest(id, nearest),
+        }
+
+    @cached_property
+    def _lengths(self) -> np.ndarray:
+        return np.maximum(np.linalg.norm(self.bundle.solution.classifiers, axis=1), np.finfo(np.float32).tiny)
+
+    def nearest(self, id: str, n: int) -> list[dict[str, Any]]:
+        """The n classes whose classifiers are most like that of `id`, by cosine."""
+        solution, row = self.bundle.solution, self.taxonomy.index(id)
+        others = self.is_class if solution.answers is None else self.is_class & solution.answers
+        if solution.answers is not None and not solution.answers[row]:
+            return []
+        own = normalise_rows(solution.classifiers[row : row + 1])[0]
+        likeness = np.where(others, (solution.classifiers @ own) / self._lengths, -np.inf)
+        likeness[row] = -np.inf
+        best = np.argsort(-likeness, kind="stable")[:n]
+        return [
+            self.brief(self.taxonomy.ids[other]) | {"likeness": round(float(likeness[other]), 4)}
+            for other in best
+            if np.isfinite(likeness[other])
+        ]
+
+    def why(self, id: str, n: int) -> dict[str, Any]:
+        """The explanation, and what is needed to draw it: every class that lies on one of its paths."""
+        reason = self.model.explain(id, n).as_dict()
+        tree = self._tree([path for path in (reason["path"][::-1], *(n["path"] for n in reason["neighbours"])) if path])
+        return reason | {
+            "mark": self.mark(self.taxonomy.index(id)),
+            "tree": [{"id": i, "parent": parent} for i, parent in tree.items()],
+            "nodes": {i: self.brief(i) for i in tree},
+        }
+
+    def _tree(self, paths: Sequence[Sequence[str]]) -> dict[str, str | None]:
+        """The classes on these paths, each with one parent, as a tree up to the top.
+
+        A path goes up and then down. A class with several parents keeps the first way up that was met.
+        """
+        parent: dict[str, str | None] = {}
+        for path in paths:
+            turn = 0
+            while turn + 1 < len(path) and path[turn + 1] in self.taxonomy.parents(path[turn]):
+                turn += 1
+            rest = self.taxonomy.path_to_root(path[turn])
+            for way in (path[: turn + 1], rest, path[turn:][::-1]):
+                for lower, upper in pairwise(way):
+                    parent.setdefault(lower, upper)
+            parent.setdefault(rest[-1], None)
+        return parent

@@ -1,0 +1,222 @@
+"""The server's state: the bundles, the networks that they share, the photos remembered, the classes added."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+import unicodedata
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from unseen.assets import cache_folder
+from unseen.bundle import Bundle
+from unseen.classifier import ZeroShotClassifier
+from unseen.errors import UnseenError
+from unseen.web.batching import NetworkWorker
+from unseen.web.limits import MAX_ADDED, MAX_FILE_BYTES, MB
+from unseen.web.memory import PhotoMemory, Remembered
+from unseen.web.samples import sample_photos
+from unseen.web.served import NETWORK, Served
+
+
+class Refused(UnseenError):
+    """A request that cannot be answered, with the HTTP status that says so."""
+
+    def __init__(self, status: int, message: str, **more: Any):
+        super().__init__(message)
+        self.status, self.more = status, more
+
+
+class Service:
+    """Everything behind the API. Safe to use from many threads.
+
+    `bundles` by name; the first one is the default. `save_folder` is the only place it ever writes to.
+    """
+
+    def __init__(
+        self,
+        bundles: dict[str, Bundle],
+        save_folder: Path | None = None,
+        read_only: bool = False,
+        device: str = "auto",
+        batch: int = 16,
+    ):
+        if not bundles:
+            raise UnseenError("there is no bundle to serve")
+        self.save_folder = save_folder or cache_folder() / "bundles"
+        self.read_only = read_only
+        self.started = time.monotonic()
+        self.photos = PhotoMemory()
+        self.workers: dict[str, NetworkWorker] = {}  # by the checksum of the network's weights
+        self.bundles: dict[str, Served] = {}
+        self._growing = threading.Lock()
+        for name, bundle in bundles.items():
+            known = self.workers.get(bundle.backbone.checksum)
+            model = ZeroShotClassifier(bundle, known.backbone if known else None, device)
+            if known is None:
+                self.workers[bundle.backbone.checksum] = NetworkWorker(model.backbone, batch)
+            self.bundles[name] = Served(name, model)
+
+    def warm_up(self, say: Callable[[str], None] = lambda message: None) -> None:
+        """Run the sample photos through all of it, so that the first visitor waits no longer than the next.
+
+        They also give the range of the trade-off slider: as far as the answers of some sample photo still change.
+        """
+        samples = [path.read_bytes() for path in sample_photos()]
+        for served in list(self.bundles.values()):
+            say(f"Warming up {served.name}")
+            worker = self.workers[served.network]
+            features = np.stack([promise.result() for promise in [worker.submit(photo) for photo in samples]])
+            served.reach = _reach(served, features)
+            served.rank(features[:1], 5, "any", 0.0)
+            served.search("cat", 5)
+            served.why(served.bundle.ids[int(served.bundle.seen[0])], 3)
+
+    def close(self) -> None:
+        for worker in self.workers.values():
+            worker.close()
+
+    def served(self, name: str | None) -> Served:
+        """The bundle of that name; the first one without a name."""
+        if name is None:
+            return next(iter(self.bundles.values()))
+        if name not in self.bundles:
+            raise Refused(404, f"There is no bundle named {name!r}. There are: {', '.join(self.bundles)}.")
+        return self.bundles[name]
+
+    # -- photos ----------------------------------------------------------------------------------------------------
+
+    def look_at(self, files: Iterable[tuple[str, bytes]]) -> tuple[list[tuple[str, Remembered]], list[dict[str, str]]]:
+        """Features of the photos by every network served, remembered under a token each; and the unreadable ones."""
+        promised, unreadable = [], []
+        for name, data in files:
+            try:
+                if len(data) > MAX_FILE_BYTES:
+                    raise UnseenError(f"the photo is larger than {MAX_FILE_BYTES // MB} MB: make it smaller.")
+                promised.append((name, {key: worker.submit(data) for key, worker in self.workers.items()}))
+            except UnseenError as error:
+                unreadable.append({"photo": name, "why": str(error)})
+        found = []
+        for name, promises in promised:
+            photo = Remembered(name, {key: promise.result() for key, promise in promises.items()})
+            found.append((self.photos.keep(photo), photo))
+        return found, unreadable
+
+    def recall(self, token: str) -> Remembered:
+        photo = self.photos.get(token)
+        if photo is None:
+            raise Refused(404, "This photo is no longer remembered: send it again to /api/classify.")
+        return photo
+
+    def rank(self, served: Served, photos: Sequence[tuple[str, Remembered]], **options: Any) -> list[dict[str, Any]]:
+        """Answers for remembered photos."""
+        if not photos:
+            return []
+        features = np.stack([photo.features[served.network] for _, photo in photos])
+        answers = served.rank(features, **options)
+        return [
+            {"photo": photo.name, "token": token} | answer
+            for (token, photo), answer in zip(photos, answers, strict=True)
+        ]
+
+    def compare(self, photo: Remembered, names: Sequence[str], k: int, candidates: str) -> list[dict[str, Any]]:
+        """One column for each network alone and for each of the named bundles."""
+        chosen = [self.served(name) for name in names or self.bundles]
+        columns, met = [], set()
+        for served in chosen:
+            if served.network not in met:
+                met.add(served.network)
+                alone = served.network_alone(photo.features[served.network], k)
+                title = f"{served.bundle.backbone.name} alone"
+                columns.append({"bundle": NETWORK, "title": title, "method": NETWORK} | alone)
+        for served in chosen:
+            answer = served.rank(photo.features[served.network][None], k, candidates, 0.0)[0]
+            columns.append({"bundle": served.name, "title": served.name, "method": served.bundle.method} | answer)
+        return columns
+
+    # -- more classes ----------------------------------------------------------------------------------------------
+
+    def add(
+        self, bundle: str | None, name: str, parents: Sequence[str], definition: str, more_names: Sequence[str]
+    ) -> str:
+        """Add a class to a bundle in memory; answers from now on take it into account. Returns its id."""
+        from unseen.grow import add_classes
+        from unseen.taxonomy import Node
+
+        lemmas = tuple(dict.fromkeys(" ".join(text.split()) for text in (name, *more_names) if text.strip()))
+        if not lemmas:
+            raise Refused(422, "A new class needs a name.")
+        with self._growing:
+            self._may_change()
+            served = self.served(bundle)
+            if len(served.bundle.added) >= MAX_ADDED:
+                raise Refused(409, f"{MAX_ADDED} classes were added already: remove some, or train a bundle with them.")
+            parents = [served.taxonomy.resolve(parent) for parent in parents]
+            id = _unused(slug(lemmas[0]), served.taxonomy)
+            node = Node(id, lemmas, tuple(dict.fromkeys(parents)), " ".join(definition.split()))
+            self._replace(served, add_classes(served.bundle, [node]))
+        return id
+
+    def remove(self, bundle: str | None, id: str) -> None:
+        """Take an added class out again."""
+        from unseen.grow import remove_classes
+
+        with self._growing:
+            self._may_change()
+            served = self.served(bundle)
+            if id not in served.taxonomy:
+                raise Refused(404, f"There is no class with the id {id!r}.")
+            if id not in served.bundle.added:
+                raise Refused(
+                    409, f"{served.taxonomy.name(id)} ({id}) was not added: only added classes can be removed."
+                )
+            self._replace(served, remove_classes(served.bundle, [id]))
+
+    def save(self, bundle: str | None, name: str) -> Path:
+        """Write the bundle with all its added classes into a new folder of the save folder."""
+        self._may_change()
+        folder = self.save_folder / slug(name)
+        if folder.exists():
+            raise Refused(409, f"There is a bundle named {folder.name} already: choose another name.")
+        with self._growing:
+            return self.served(bundle).bundle.save(folder)
+
+    def _may_change(self) -> None:
+        if self.read_only:
+            raise Refused(403, "This server was started with --read-only: nothing can be added or saved.")
+
+    def _replace(self, served: Served, bundle: Bundle) -> None:
+        """Requests under way go on with the old one."""
+        model = ZeroShotClassifier(bundle, served.model.backbone, served.model.device)
+        self.bundles[served.name] = Served(served.name, model, served.reach)
+
+
+def slug(text: str) -> str:
+    """Lower-case letters, digits and single hyphens, at most 60: safe as an id and as the name of a folder."""
+    plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
+    return re.sub(r"[^a-z0-9]+", "-", plain)[:60].strip("-") or "unnamed"
+
+
+def _unused(id: str, taken) -> str:
+    number = 2
+    fresh = id
+    while fresh in taken:
+        fresh, number = f"{id}-{number}", number + 1
+    return fresh
+
+
+def _reach(served: Served, features: np.ndarray, k: int = 5) -> float:
+    """The shift beyond which the k best of every given photo are all unseen, or all seen if it is taken negative."""
+    scores = served.model.scores(features, "any")
+    seen = served.is_seen[served.model.candidates("any")]
+    gaps = [0.0]
+    for row in scores:
+        for ours, others in ((row[seen], row[~seen]), (row[~seen], row[seen])):
+            ours, others = ours[np.isfinite(ours)], others[np.isfinite(others)]
+            if len(ours) and len(others) >= k:
+                gaps.append(float(ours.max() - np.partition(others, -k)[-k]))
+    return float(f"{1.25 * max(gaps):.2g}") or 1.0
