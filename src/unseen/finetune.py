@@ -24,9 +24,9 @@ from torch.utils.data import DataLoader
 from unseen.backbones import Backbone
 from unseen.bundle import Bundle, check_place
 from unseen.checkpoint import load_checkpoint, save_checkpoint
-from unseen.processes import Processes
 from unseen.errors import UnseenError
 from unseen.photo_sets import PhotoSet, open_photo_set
+from unseen.processes import Processes
 from unseen.progress import progress
 from unseen.run import Run, interruption, peak_memory_mb
 from unseen.training_data import BatchPlan, Photos, split_off_validation

@@ -41,6 +41,7 @@ COMMANDS = [
     "finetune",
     "grow",
     "taxonomy",
+    "export",
     "info",
 ]
 

@@ -90,5 +90,6 @@ def last_figures(log: list[dict]) -> tuple[float | None, float | None]:
 def _show(result: dict) -> None:
     stdout.print(
         f"[bold]{result['bundle']}[/bold]: {result['epochs']} epochs of {result['photos']:,} photos in "
-        f"{result['seconds']} s ({result['photos_per_s']} photos/s), loss {result['loss']}, accuracy {result['accuracy']} %"
+        f"{result['seconds']} s ({result['photos_per_s']} photos/s), loss {result['loss']}, "
+        f"accuracy {result['accuracy']} %"
     )

@@ -1,0 +1,42 @@
+"""`unseen export`: a bundle as a file for onnxruntime, torch or timm."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from unseen.cli.app import JsonFlag, command, emit, stdout
+
+
+@command(
+    "export",
+    examples="""
+    unseen export my-bundle --to onnx --out model.onnx
+    unseen export my-bundle --to torch --candidates subtree:bird --out birds.safetensors
+    unseen export my-bundle --to timm --out my-timm-model --half
+    """,
+)
+def export(
+    bundle: Annotated[Path, typer.Argument(help="The bundle.")],
+    to: Annotated[str, typer.Option(help="onnx, torch or timm.")],
+    out: Annotated[Path, typer.Option(help="The file to write; for timm, a folder.")],
+    candidates: Annotated[
+        str, typer.Option(help="Which classes: any, unseen, seen, hops:N, subtree:NAME, or a file of ids.")
+    ] = "any",
+    half: Annotated[bool, typer.Option("--half", help="Store weights as fp16.")] = False,
+    json_: JsonFlag = False,
+) -> None:
+    """Write network and classes as one file that needs no unseen to run."""
+    from unseen.classifier import load
+    from unseen.export import export as write
+
+    result = write(load(bundle, device="cpu"), to, out, candidates, half)
+    emit(result, json_, lambda: _show(result))
+
+
+def _show(result: dict) -> None:
+    size = result["bytes"] / 1e6
+    checked = f", agrees with torch to {result['max_difference']:.1e}" if "max_difference" in result else ""
+    stdout.print(f"[bold]{result['out']}[/bold]: {result['classes']:,} classes, {size:.1f} MB{checked}")

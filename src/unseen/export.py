@@ -1,0 +1,210 @@
+"""Taking the result away: one file that needs no `unseen` to run.
+
+onnx     photos B x 3 x H x W (RGB, 0..255) -> scores B x C; labels and photo transform in the file's metadata
+torch    the network's state dict with its last layer grown to the chosen classes, as safetensors
+timm     a folder that timm.create_model("local-dir:FOLDER", pretrained=True) loads, with the label names
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from unseen.classifier import ZeroShotClassifier
+from unseen.errors import UnseenError
+from unseen.run import writing
+
+KINDS = ("onnx", "torch", "timm")
+OPSET = 18
+TIMM_NAMES = {f"efficientnet-lite{i}": f"tf_efficientnet_lite{i}" for i in range(3)}
+
+
+class PhotoScorer(nn.Module):
+    """Photos (B x 3 x H x W, RGB 0..255) -> scores (B x C): normalisation, network, projection, classes in one."""
+
+    def __init__(self, model: ZeroShotClassifier, rows: np.ndarray, half: bool = False):
+        super().__init__()
+        transform, solution = model.backbone.transform, model.bundle.solution
+        self.network = model.backbone
+        self.projection = solution.projection.to_torch()
+        self.register_buffer("mean", 255 * torch.tensor(transform.mean).view(1, 3, 1, 1))
+        self.register_buffer("std", 255 * torch.tensor(transform.std).view(1, 3, 1, 1))
+        self.register_buffer("classes", torch.from_numpy(solution.classifiers[rows].T.copy()))
+        self.half_precision = half
+
+    def forward(self, photo: Tensor) -> Tensor:
+        x = (photo - self.mean) / self.std
+        features = self.network.forward_pre_logits(x)
+        return (self.projection(features) @ self.classes.to(features.dtype)).float()
+
+
+def export(
+    model: ZeroShotClassifier,
+    kind: str,
+    out: str | Path,
+    candidates: str | Sequence[str] = "any",
+    half: bool = False,
+) -> dict[str, Any]:
+    """Write `out` in one of the KINDS for the chosen classes; what was written, and how far it was checked."""
+    if kind not in KINDS:
+        raise UnseenError(f"no export to {kind!r}; there are: {', '.join(KINDS)}")
+    out = Path(out)
+    if out.exists():
+        raise UnseenError(f"{out} exists: choose another name")
+    rows = _answered(model, candidates)
+    with writing(out):
+        out.parent.mkdir(parents=True, exist_ok=True)
+        checked = {"onnx": _to_onnx, "torch": _to_torch, "timm": _to_timm}[kind](model, rows, out, half)
+    size = sum(file.stat().st_size for file in ([out] if out.is_file() else out.iterdir()))
+    return {"out": str(out), "to": kind, "classes": len(rows), "precision": "fp16" if half else "fp32",
+            "bytes": size, **checked}  # fmt: skip
+
+
+def labels_of(model: ZeroShotClassifier, rows: np.ndarray) -> list[dict[str, Any]]:
+    taxonomy, seen = model.bundle.taxonomy, model.bundle.is_seen
+    ids = [taxonomy.ids[row] for row in rows]
+    return [{"id": i, "name": taxonomy.name(i), "seen": bool(seen[row])} for i, row in zip(ids, rows, strict=True)]
+
+
+def _answered(model: ZeroShotClassifier, candidates) -> np.ndarray:
+    rows, answers = model.candidates(candidates), model.bundle.solution.answers
+    return rows if answers is None else rows[answers[rows]]
+
+
+# -- ONNX ----------------------------------------------------------------------------------------------------------
+
+
+def _to_onnx(model: ZeroShotClassifier, rows: np.ndarray, out: Path, half: bool) -> dict[str, Any]:
+    try:
+        import onnx
+        import onnxruntime
+    except ImportError as error:
+        raise UnseenError(f"export to ONNX needs the extra: pip install 'unseen[onnx]' ({error})") from None
+    size = model.backbone.transform.size
+    scorer = PhotoScorer(model, rows).eval().cpu()
+    probe = torch.rand(2, 3, size, size, generator=torch.Generator().manual_seed(0)) * 255
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")
+        program = torch.onnx.export(
+            scorer,
+            (probe,),
+            input_names=["photo"],
+            output_names=["scores"],
+            opset_version=OPSET,
+            dynamic_shapes={"photo": {0: torch.export.Dim("batch", min=1)}},
+            dynamo=True,
+            verbose=False,
+        )
+        expected = scorer(probe).numpy()
+    graph = program.model_proto
+    if half:
+        graph = _halved(graph)
+    metadata = {
+        "labels": json.dumps(labels_of(model, rows), ensure_ascii=False),
+        "transform": json.dumps(model.backbone.transform.to_dict()),
+        "method": model.bundle.method,
+        "network": model.bundle.backbone.name,
+    }
+    onnx.helper.set_model_props(graph, metadata)
+    onnx.save(graph, out)
+    session = onnxruntime.InferenceSession(str(out), providers=["CPUExecutionProvider"])
+    found = session.run(["scores"], {"photo": probe.numpy()})[0]
+    difference = float(np.abs(found - expected).max() / np.abs(expected).max())
+    if difference > (0.05 if half else 1e-4):
+        out.unlink()
+        raise UnseenError(f"the ONNX file disagrees with torch by {difference:.2g} of the largest score: not written")
+    return {"max_difference": difference}
+
+
+def _halved(graph):
+    """Weights as fp16, cast back to fp32 where they are used: half the file, the same arithmetic everywhere."""
+    from onnx import TensorProto, helper, numpy_helper
+
+    casts = []
+    for tensor in graph.graph.initializer:
+        if tensor.data_type != TensorProto.FLOAT or len(tensor.dims) < 2:
+            continue
+        name, array = tensor.name, numpy_helper.to_array(tensor).astype(np.float16)
+        tensor.CopyFrom(numpy_helper.from_array(array, f"{name}.fp16"))
+        casts.append(helper.make_node("Cast", [f"{name}.fp16"], [name], to=TensorProto.FLOAT))
+    for place, node in enumerate(casts):
+        graph.graph.node.insert(place, node)
+    return graph
+
+
+# -- torch and timm ------------------------------------------------------------------------------------------------
+
+
+def grown_state(model: ZeroShotClassifier, rows: np.ndarray, half: bool) -> tuple[dict[str, Tensor], str]:
+    """The network's state dict with its last layer's rows replaced by the chosen classes; and that layer's name."""
+    weight, bias = _linear_head(model, rows)
+    network = model.backbone.module
+    layer = model.backbone.get_classifier()
+    name = next(name for name, module in network.named_modules() if module is layer)
+    state = model.backbone.weights()
+    state[f"{name}.weight"], state[f"{name}.bias"] = weight, bias
+    if half:
+        state = {key: tensor.half() if tensor.is_floating_point() else tensor for key, tensor in state.items()}
+    return {key: tensor.contiguous() for key, tensor in state.items()}, name
+
+
+def _linear_head(model: ZeroShotClassifier, rows: np.ndarray) -> tuple[Tensor, Tensor]:
+    """The classes as weight (C x D) and bias (C) over the network's features, where that is what the method gives."""
+    solution, width = model.bundle.solution, model.bundle.backbone.num_features
+    classes = solution.classifiers[rows]
+    projection = solution.projection
+    if projection.kind == "append1":
+        return torch.from_numpy(classes[:, :width].copy()), torch.from_numpy(classes[:, width].copy())
+    if projection.kind == "linear" and not projection.normalise:
+        weight, bias = classes @ projection.matrix.T, classes @ projection.bias
+        return torch.from_numpy(weight.astype(np.float32)), torch.from_numpy(bias.astype(np.float32))
+    raise UnseenError(f"{model.bundle.method} is not a linear layer over the network's features: export it to onnx")
+
+
+def _to_torch(model: ZeroShotClassifier, rows: np.ndarray, out: Path, half: bool) -> dict[str, Any]:
+    state, layer = grown_state(model, rows, half)
+    metadata = {
+        "labels": json.dumps(labels_of(model, rows), ensure_ascii=False),
+        "transform": json.dumps(model.backbone.transform.to_dict()),
+        "network": model.bundle.backbone.name,
+        "last_layer": layer,
+    }
+    save_file(state, out, metadata)
+    return {"last_layer": layer}
+
+
+def _to_timm(model: ZeroShotClassifier, rows: np.ndarray, out: Path, half: bool) -> dict[str, Any]:
+    name = model.bundle.backbone.name
+    architecture = TIMM_NAMES.get(name) or (name.removeprefix("timm/") if name.startswith("timm/") else None)
+    if architecture is None:
+        raise UnseenError(f"{name} is not a network of timm: export it to torch or onnx")
+    architecture = architecture.split(".")[0]
+    state, _ = grown_state(model, rows, half)
+    labels, transform = labels_of(model, rows), model.backbone.transform
+    config = {
+        "architecture": architecture,
+        "num_classes": len(rows),
+        "num_features": model.bundle.backbone.num_features,
+        "pretrained_cfg": {
+            "input_size": [3, transform.size, transform.size],
+            "crop_pct": round(transform.size / transform.resize, 6),
+            "interpolation": transform.interpolation,
+            "mean": list(transform.mean),
+            "std": list(transform.std),
+            "num_classes": len(rows),
+            "label_names": [label["id"] for label in labels],
+            "label_descriptions": {label["id"]: label["name"] for label in labels},
+        },
+    }
+    out.mkdir()
+    save_file(state, out / "model.safetensors")
+    (out / "config.json").write_text(json.dumps(config, indent=1, ensure_ascii=False), encoding="utf-8")
+    return {"architecture": architecture}
