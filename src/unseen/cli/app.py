@@ -38,6 +38,8 @@ COMMANDS = [
     "demo",
     "classify",
     "train",
+    "evaluate",
+    "calibrate",
     "finetune",
     "grow",
     "taxonomy",

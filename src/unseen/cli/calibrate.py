@@ -1,0 +1,38 @@
+"""`unseen calibrate`: choose the trade between seen and unseen classes, on seen photos only."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from unseen.cli.app import JsonFlag, command, emit, say, stdout
+
+
+@command("calibrate", examples="unseen calibrate my-bundle --images photos/seen-train --out calibrated")
+def calibrate(
+    bundle: Annotated[Path, typer.Argument(help="The bundle.")],
+    images: Annotated[Path, typer.Option(help="Photos of seen classes: DIR/<id>/*, or a feature store.")],
+    out: Annotated[Path, typer.Option(help="The bundle to write, with the choice in it; may be the same folder.")],
+    holdout: Annotated[float, typer.Option(min=0.01, max=0.9, help="Share of seen classes to hide.")] = 0.2,
+    candidates: Annotated[str, typer.Option(help="Unseen classes that compete meanwhile.")] = "hops:2",
+    json_: JsonFlag = False,
+) -> None:
+    """Choose a seen-shift (calibrated stacking) and a novelty threshold on hidden seen classes."""
+    from unseen.bundle import Bundle
+    from unseen.calibration import calibrate as choose
+
+    chosen = choose(Bundle.load(bundle), images, holdout, candidates, say)
+    chosen.save(out)
+    result = {"bundle": str(out), **chosen.solution.details["calibration"]}
+    emit(result, json_, lambda: _show(result))
+
+
+def _show(result: dict) -> None:
+    stdout.print(
+        f"seen-shift [bold]{result['seen_shift']}[/bold]: harmonic mean {result['harmonic_on_hidden']} on "
+        f"{result['hidden_classes']} hidden classes ({result['harmonic_without']} without)\n"
+        f"novelty threshold {result['novelty_threshold']:.4f}, AUROC {result['novelty_auroc']}\n"
+        f"Use it: unseen evaluate {result['bundle']} --seen-shift auto ..."
+    )

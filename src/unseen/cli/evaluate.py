@@ -1,0 +1,83 @@
+"""`unseen evaluate`: the paper's figures for a bundle, on photos by class."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from unseen.cli.app import JsonFlag, command, emit, say, stdout
+from unseen.errors import UnseenError
+
+
+@command(
+    "evaluate",
+    examples="""
+    unseen evaluate my-bundle --images photos/unseen --candidates 2-hops
+    unseen evaluate my-bundle --images photos/unseen --candidates all --with-seen
+    unseen evaluate my-bundle --images photos/seen-val --candidates 2-hops --with-seen
+    unseen evaluate my-bundle --images photos/unseen --images photos/seen-val --candidates 2-hops+1K --seen-shift 0.5
+    unseen evaluate my-bundle --images photos/unseen --candidates hops:2 --ties pessimistic --json
+    """,
+)
+def evaluate(
+    bundle: Annotated[Path, typer.Argument(help="The bundle.")],
+    images: Annotated[list[Path], typer.Option(help="DIR/<id>/* or a feature store; may be repeated.")],
+    candidates: Annotated[
+        str, typer.Option(help="2-hops, 3-hops, all, hops:N, unseen, seen, any, awa2-test, subtree:NAME, or a file.")
+    ] = "unseen",
+    with_seen: Annotated[bool, typer.Option(help="Add the seen classes to the candidates (+1K).")] = False,
+    seen_shift: Annotated[
+        str, typer.Option(help="Taken off the scores of seen classes; `auto`: what `unseen calibrate` chose.")
+    ] = "0",
+    ties: Annotated[str, typer.Option(help="realistic, optimistic or pessimistic (the authors' way).")] = "realistic",
+    per_class: Annotated[bool, typer.Option(help="Figures of every class, too.")] = False,
+    workers: Annotated[int, typer.Option(min=0, help="Processes that decode photos.")] = 2,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, mps.")] = "auto",
+    json_: JsonFlag = False,
+) -> None:
+    """Hit@k on photos of a folder DIR/<class id>/*, averaged over images and over classes, with the coverage."""
+    from unseen.classifier import load
+    from unseen.evaluate import evaluate as measure
+
+    model = load(bundle, device=device)
+    shift = parse_shift(seen_shift, model.bundle)
+    result = measure(model, list(images), candidates, with_seen, shift, ties, workers=workers, say=say)
+    emit(result.as_dict(per_class), json_, lambda: _show(result, per_class))
+
+
+def parse_shift(text: str, bundle) -> float:
+    if text != "auto":
+        try:
+            return float(text)
+        except ValueError:
+            raise UnseenError(f"--seen-shift is a number or auto, not {text!r}") from None
+    chosen = bundle.solution.details.get("calibration")
+    if not chosen:
+        raise UnseenError("no shift was chosen for this bundle yet: `unseen calibrate BUNDLE --images SEEN_PHOTOS`")
+    return float(chosen["seen_shift"])
+
+
+def _show(result, per_class: bool) -> None:
+    title = f"{result.candidates}: {result.candidate_classes:,} candidates, ties {result.ties}"
+    table = Table("Hit@k (%)", *(key.removeprefix("hit@") for key in result.image), title=title, title_justify="left")
+    for name, figures in (("over images", result.image), ("over classes", result.class_)):
+        table.add_row(name, *(f"{value:.1f}" for value in figures.values()))
+    stdout.print(table)
+    stdout.print(
+        f"{result.images:,} photos of {result.classes:,} classes (the list has {result.listed_classes:,}); "
+        f"{result.unreadable} unreadable, {result.skipped_classes} folders skipped"
+    )
+    if result.generalised:
+        figures = result.generalised["class"]
+        stdout.print(
+            f"generalised, over classes: seen {figures['seen']}, unseen {figures['unseen']}, "
+            f"harmonic mean {figures['harmonic']}, AUSUC {figures['ausuc']}"
+        )
+    if per_class:
+        table = Table("id", "photos", *result.image)
+        for row in result.per_class:
+            table.add_row(row["id"], str(row["photos"]), *(f"{row[key]:.1f}" for key in result.image))
+        stdout.print(table)

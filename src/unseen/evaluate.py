@@ -1,0 +1,175 @@
+"""The paper's protocol: Hit@k of a bundle on photos by class, over chosen candidates, with or without the seen classes.
+
+Photos count if their class is among the candidates. So `2-hops` on a folder of unseen photos is the paper's first table,
+with the seen classes added its second ("+1K"), and `2-hops` + seen on a folder of seen photos its seen-class test.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unseen.assets import cache_folder
+from unseen.errors import UnseenError
+from unseen.features import FeatureStore, build_store
+from unseen.metrics import KS, HitCounter, SeenUnseenCurve, harmonic_mean, hits
+from unseen.scoring import ranks, top_k
+
+if TYPE_CHECKING:
+    from unseen.classifier import ZeroShotClassifier
+
+BATCH = 1024  # photos
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Figures in per cent. `image` averages over photos, `class` over the classes that have photos."""
+
+    candidates: str
+    candidate_classes: int
+    listed_classes: int  # of the list, without the seen classes that were added to it
+    classes: int  # of those evaluated: with photos
+    images: int
+    unreadable: int
+    skipped_classes: int  # folders that the bundle does not know, or that are not among the candidates
+    ties: str
+    seen_shift: float
+    image: dict[str, float | None]
+    class_: dict[str, float | None]
+    generalised: dict[str, Any] | None  # where photos of seen and of unseen classes are among those evaluated
+    per_class: list[dict[str, Any]]
+
+    def as_dict(self, per_class: bool = False) -> dict[str, Any]:
+        result = {("class" if key == "class_" else key): value for key, value in asdict(self).items()}
+        if not per_class:
+            del result["per_class"]
+        return result
+
+
+def evaluate(
+    model: ZeroShotClassifier,
+    images: str | Path | FeatureStore | Sequence[str | Path | FeatureStore],
+    candidates: str | Sequence[str] = "unseen",
+    with_seen: bool = False,
+    seen_shift: float = 0.0,
+    ties: str = "realistic",
+    ks: Sequence[int] = KS,
+    workers: int = 2,
+    show_progress: bool = True,
+    say: Callable[[str], None] = lambda message: None,
+) -> Evaluation:
+    """Rank the true class of every photo in one or more folders (or feature stores) among the candidates."""
+    bundle, taxonomy = model.bundle, model.bundle.taxonomy
+    rows = model.candidates(candidates, with_seen)
+    listed = len(model.candidates(_plain(candidates)))
+    position = np.full(len(bundle), -1)
+    position[rows] = np.arange(len(rows))
+    is_seen = bundle.is_seen[rows]
+    counter = HitCounter([taxonomy.ids[row] for row in rows], ks, ties)
+    curve = SeenUnseenCurve(is_seen) if is_seen.any() and not is_seen.all() else None
+    skipped, unreadable = set(), 0
+    sources = images if isinstance(images, (list, tuple)) else [images]
+    for store in [open_features(model, source, workers, show_progress, say) for source in sources]:
+        unreadable += store.unreadable_count()
+        for features, ids, _ in store.batches(BATCH):
+            known = np.array([taxonomy.index(i) if i in taxonomy else -1 for i in ids])
+            labels = np.where(known >= 0, position[known], -1)
+            skipped |= {i for i, label in zip(ids, labels, strict=True) if label < 0}
+            chosen = labels >= 0
+            if chosen.any():
+                points = bundle.solution.projection(features[chosen])
+                _count(model, points, labels[chosen], rows, seen_shift, counter, curve)
+    if not counter.photos.any():
+        raise UnseenError(
+            f"no photo shows a class among the candidates {candidates!r}: folders must be named by class id "
+            f"({len(skipped)} folders were skipped)"
+        )
+    covered = counter.photos > 0
+    return Evaluation(
+        candidates=(candidates if isinstance(candidates, str) else "own list") + ("+seen" if with_seen else ""),
+        candidate_classes=len(rows),
+        listed_classes=listed,
+        classes=int(covered.sum()),
+        images=int(counter.photos.sum()),
+        unreadable=unreadable,
+        skipped_classes=len(skipped),
+        ties=ties,
+        seen_shift=seen_shift,
+        image=_rounded(counter.by_image()),
+        class_=_rounded(counter.by_class()),
+        generalised=_generalised(curve, seen_shift),
+        per_class=counter.table(),
+    )
+
+
+def open_features(
+    model, source, workers: int = 2, show_progress: bool = True, say=lambda message: None
+) -> FeatureStore:
+    """A feature store as it is; a folder of photos by way of a store in the cache, so that only new photos are read."""
+    if isinstance(source, FeatureStore):
+        return source
+    path = Path(source)
+    if FeatureStore.is_store(path):
+        return FeatureStore.open(path, model.backbone)
+    if not path.is_dir():
+        raise UnseenError(f"{path}: there is no such folder of photos or feature store")
+    key = hashlib.sha256(f"{path.resolve()} {model.bundle.backbone.checksum}".encode()).hexdigest()[:16]
+    place = cache_folder() / "features" / key
+    say(f"features of {path} are kept in {place}")
+    build_store(path, place, model.backbone, workers=workers, show_progress=show_progress)
+    return FeatureStore.open(place, model.backbone)
+
+
+def _count(model, points, labels, rows, seen_shift, counter: HitCounter, curve: SeenUnseenCurve | None) -> None:
+    bundle = model.bundle
+    shared = {"seen": bundle.is_seen, "answers": bundle.solution.answers}
+    classes = bundle.solution.classifiers
+    greater, equal = ranks(points, classes, rows[labels], rows=rows, seen_shift=seen_shift, **shared)
+    counter.update(labels, greater, equal)
+    if curve is None:
+        return
+    # Against calibrated stacking: the best score in each group, and whether the photo is right within its own.
+    seen_rows, unseen_rows = rows[curve.is_seen], rows[~curve.is_seen]
+    best_seen, best_unseen = (top_k(points, classes, 1, rows=r, **shared)[1][:, 0] for r in (seen_rows, unseen_rows))
+    right = np.zeros(len(labels))
+    for group, own in ((curve.is_seen[labels], seen_rows), (~curve.is_seen[labels], unseen_rows)):
+        if group.any():
+            within = ranks(points[group], classes, rows[labels[group]], rows=own, **shared)
+            right[group] = hits(*within, k=1)
+    with np.errstate(invalid="ignore"):
+        margins = np.nan_to_num(best_seen - best_unseen, nan=0.0)
+    curve.update(labels, margins, right)
+
+
+def _generalised(curve: SeenUnseenCurve | None, shift: float) -> dict[str, Any] | None:
+    """Seen and unseen accuracy, their harmonic mean and the area under the curve over all shifts, both averages."""
+    if curve is None or curve.area() is None:
+        return None
+    result = {}
+    for average in ("image", "class"):
+        now, best = curve.at(shift, average), curve.best(average)
+        result[average] = {
+            "seen": round(now.seen, 2),
+            "unseen": round(now.unseen, 2),
+            "harmonic": round(harmonic_mean(now.seen, now.unseen), 2),
+            "ausuc": round(curve.area(average), 4),
+            "best_shift_in_hindsight": round(best.shift, 4),
+            "best_harmonic_in_hindsight": round(best.harmonic, 2),
+        }
+    return result
+
+
+def _plain(candidates: str | Sequence[str]) -> str | Sequence[str]:
+    """The list itself, without the seen classes that a trailing +1K adds."""
+    if isinstance(candidates, str) and candidates.lower().endswith("+1k"):
+        return candidates[:-3]
+    return candidates
+
+
+def _rounded(figures: dict[str, float | None]) -> dict[str, float | None]:
+    return {key: None if value is None else round(value, 2) for key, value in figures.items()}
