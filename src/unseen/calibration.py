@@ -1,7 +1,7 @@
 """The two ways that the paper names for the trade between seen and unseen classes; both learn from seen photos only.
 
-Calibrated stacking takes a shift off the seen classes' scores. It is chosen on hidden seen classes: the method is fitted
-without a share of them, which then play the unseen ones, and the shift with the best harmonic mean is kept.
+Calibrated stacking takes a shift off the seen classes' scores. It is chosen on hidden seen classes: the method is
+fitted without a share of them, which then play the unseen ones; the shift with the best harmonic mean is kept.
 
 A novelty detector tells whether a photo shows a seen class at all; then only seen or only unseen classes compete. It
 thresholds the network's own confidence, and the threshold is chosen on the same hidden classes.
@@ -52,7 +52,7 @@ def calibrate(
     model = ZeroShotClassifier(helper, network)
     store = open_features(model, images, say=say)
     hidden = sorted(set(bundle.seen_ids) - set(helper.seen_ids))
-    others = [i for i in (bundle.taxonomy.ids[r] for r in ZeroShotClassifier(bundle, network).candidates(candidates))]
+    others = [bundle.ids[row] for row in ZeroShotClassifier(bundle, network).candidates(candidates)]
     result = evaluate(model, store, [*hidden, *others], with_seen=True, show_progress=False)
     figures = result.generalised["class"]
     detector = NoveltyDetector.choose(model, store, hidden)

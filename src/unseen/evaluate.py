@@ -1,7 +1,7 @@
 """The paper's protocol: Hit@k of a bundle on photos by class, over chosen candidates, with or without the seen classes.
 
-Photos count if their class is among the candidates. So `2-hops` on a folder of unseen photos is the paper's first table,
-with the seen classes added its second ("+1K"), and `2-hops` + seen on a folder of seen photos its seen-class test.
+Photos count if their class is among the candidates. So `2-hops` on a folder of unseen photos is the paper's first
+table, with the seen classes added its second ("+1K"), and on a folder of seen photos its seen-class test.
 """
 
 from __future__ import annotations

@@ -49,6 +49,8 @@ def _chosen(spec, taxonomy: Taxonomy, seen_ids: Sequence[str], class_ids: Sequen
     seen, kind, argument = set(seen_ids), *spec.partition(":")[::2]
     if spec in (*AUTHORS_LISTS, "awa2-test", "awa2-train"):
         return paper_list(spec)
+    if spec == "awa2":
+        return [*paper_list("awa2-test"), *paper_list("awa2-train")]
     if spec == "any":
         return class_ids
     if spec == "seen":
