@@ -219,7 +219,8 @@ def _careful_block(lines: list[bytes], dim: int, name: str, number: int) -> tupl
         bad = next((field for field in fields[-dim:] if not _is_number(field)), None)
         if bad is not None:
             raise UnseenError(f"{name}:{at}: {_shown(bad)} is not a number.")
-        row = np.array([float(field) for field in fields[-dim:]]).astype(np.float32)
+        with np.errstate(over="ignore"):  # too large for float32 becomes infinite
+            row = np.array([float(field) for field in fields[-dim:]]).astype(np.float32)
         if not np.isfinite(row).all():
             raise UnseenError(f"{name}:{at}: the vector of {_shown(fields[0])} has a NaN or infinite number.")
         words.append(_decode(b" ".join(fields[:-dim]), f"{name}:{at}"))
