@@ -2,7 +2,7 @@
 
     taxonomy = Taxonomy.imagenet()
     taxonomy.resolve("okapi")                       # 'n02439398'
-    taxonomy.ancestors("n02439398")                 # {'n02399000': 1, ...}: id -> steps up
+    taxonomy.ancestors("n02439398")                 # {'n02439033': 1, ...}: id -> steps up
     node, ancestor, distance = taxonomy.ancestor_pairs()
 
 Ids are the key, never names: thousands of ImageNet classes share a name with another.
@@ -31,8 +31,8 @@ class Node:
     """A class to add with `Taxonomy.extend`. `parents` are ids, of the taxonomy or of other new nodes."""
 
     id: str
-    lemmas: Sequence[str]
-    parents: Sequence[str] = ()
+    lemmas: str | Sequence[str]
+    parents: str | Sequence[str] = ()
     definition: str = ""
 
 
@@ -61,7 +61,7 @@ class Taxonomy:
         definitions: Mapping[str, str] | None = None,
         source: Mapping | None = None,
     ):
-        ids, lemmas = tuple(ids), tuple(tuple(names) for names in lemmas)
+        ids, lemmas = tuple(ids), tuple(_texts(names) for names in lemmas)
         rows = check_nodes(ids, lemmas)
         self._fill(ids, lemmas, check_parents(ids, rows, parents), definitions, source or {"kind": "own"})
         self.__dict__["_rows"] = rows
@@ -124,10 +124,10 @@ class Taxonomy:
         """A list of nodes or a tree of {"name", "children"} (`taxonomy_readers.read_json`), or what `to_json` gave."""
         from unseen import taxonomy_readers
 
-        value, _ = taxonomy_readers.parse_json(path)
+        value, text = taxonomy_readers.parse_json(path)
         if isinstance(value, dict) and "parent_ptr" in value:
             return cls.from_dict(value)
-        return taxonomy_readers.read_json(path).taxonomy()
+        return taxonomy_readers.json_draft(path, value, text).taxonomy()
 
     @classmethod
     def from_edges(cls, edges: Iterable[tuple[str, str]], names: Mapping[str, str | Sequence[str]] | None = None):
@@ -209,10 +209,8 @@ class Taxonomy:
         return [self.ids[row] for row in rows]
 
     def parents(self, id: str) -> list[str]:
-        return self._ids(self._parent_rows(self.index(id)))
-
-    def _parent_rows(self, row: int) -> list[int]:
-        return self.parent_idx[self.parent_ptr[row] : self.parent_ptr[row + 1]].tolist()
+        row = self.index(id)
+        return self._ids(self.parent_idx[self.parent_ptr[row] : self.parent_ptr[row + 1]])
 
     def children(self, id: str) -> list[str]:
         ptr, idx = self._down
@@ -243,20 +241,9 @@ class Taxonomy:
         """The greatest of `depths`."""
         return int(self.depths.max(initial=0))
 
-    def _climb(self, row: int) -> dict[int, tuple[int, int]]:
-        """Rows above (and `row` itself) -> (steps, the row from which it was reached), nearest first."""
-        reached = {row: (0, row)}
-        queue = [row]
-        for here in queue:
-            for parent in self._parent_rows(here):
-                if parent not in reached:
-                    reached[parent] = (reached[here][0] + 1, here)
-                    queue.append(parent)
-        return reached
-
     def ancestors(self, id: str) -> dict[str, int]:
         """Everything above a class -> the length of the shortest way up; the class itself excluded."""
-        return {self.ids[row]: steps for row, (steps, _) in self._climb(self.index(id)).items() if steps}
+        return {self.ids[row]: steps for row, (steps, _) in paths.climb(self._up, self.index(id)).items() if steps}
 
     def descendants(self, id: str) -> dict[str, int]:
         """Everything below a class -> the length of the shortest way down; the class itself excluded."""
@@ -295,32 +282,22 @@ class Taxonomy:
 
         Where several are lowest, the one nearest to `a` and `b` together; then the first in the taxonomy's order.
         """
-        above_a, above_b = self._climb(self.index(a)), self._climb(self.index(b))
-        common = above_a.keys() & above_b.keys()
-        # What is above a common ancestor is common too, so only parents of common ones have another below them.
-        lowest = common - {parent for row in common for parent in self._parent_rows(row)}
-        best = min(lowest, key=lambda row: (above_a[row][0] + above_b[row][0], row), default=None)
-        return None if best is None else self.ids[best]
+        row = paths.lowest_common(self._up, self.index(a), self.index(b))
+        return None if row is None else self.ids[row]
 
     def path(self, a: str, b: str) -> list[str]:
         """From `a` up to their lowest common ancestor and down to `b`, each the shortest way; [] if there is none."""
-        top = self.lowest_common_ancestor(a, b)
+        low, high = self.index(a), self.index(b)
+        top = paths.lowest_common(self._up, low, high)
         if top is None:
             return []
-        up, down = self._way_up(a, top), self._way_up(b, top)
-        return up + down[-2::-1]
+        return self._ids(paths.way_up(self._up, low, top) + paths.way_up(self._up, high, top)[-2::-1])
 
     def path_to_root(self, id: str) -> list[str]:
         """From a class up to its nearest root, both included."""
-        root = next(row for row in self._climb(self.index(id)) if not self._parent_rows(row))
-        return self._way_up(id, self.ids[root])
-
-    def _way_up(self, id: str, top: str) -> list[str]:
-        came_from = self._climb(self.index(id))
-        way = [self.index(top)]
-        while self.ids[way[-1]] != id:
-            way.append(came_from[way[-1]][1])
-        return self._ids(reversed(way))
+        row = self.index(id)
+        root = next(above for above in paths.climb(self._up, row) if not self.parents(self.ids[above]))
+        return self._ids(paths.way_up(self._up, row, root))
 
     # --- names --------------------------------------------------------------------------------------------------------
 
@@ -347,15 +324,13 @@ class Taxonomy:
 
     def resolve(self, text: str) -> str:
         """The id that a user means by an id or a name. A name of several classes is refused, with its senses listed."""
-        if text in self:
-            return text
+        if text.strip() in self:
+            return text.strip()
         senses = self.senses(text)
         if len(senses) == 1:
             return senses[0].id
         if senses:
-            listed = "\n".join(
-                f"  {s.id}  {', '.join(s.lemmas)}" + f": {s.definition}" * bool(s.definition) for s in senses
-            )
+            listed = "\n".join(f"  {s.id}  {', '.join(s.lemmas)}: {s.definition or 'no definition'}" for s in senses)
             raise UnseenError(f"{text!r} names {len(senses)} classes; use the id of the one you mean:\n{listed}")
         near = [f"{sense.name} ({sense.id})" for sense in self.search(text, 3)]
         if not near:
@@ -400,10 +375,10 @@ class Taxonomy:
         known = [node.id for node in nodes if node.id in self]
         if known:
             raise UnseenError(f"Already in the hierarchy: {', '.join(known[:10])}. A new class needs an id of its own.")
-        ids, lemmas = tuple(node.id for node in nodes), tuple(tuple(node.lemmas) for node in nodes)
+        ids, lemmas = tuple(node.id for node in nodes), tuple(_texts(node.lemmas) for node in nodes)
         rows = check_nodes(ids, lemmas) if nodes else {}
         rows = {**self._rows, **{id: len(self) + row for id, row in rows.items()}}
-        ptr, idx = check_parents(self.ids + ids, rows, [()] * len(self) + [node.parents for node in nodes])
+        ptr, idx = check_parents(self.ids + ids, rows, [()] * len(self) + [_texts(node.parents) for node in nodes])
         ptr = np.concatenate([self.parent_ptr[:-1], ptr[len(self) :] + len(self.parent_idx)])
         definitions = {**self.own_definitions, **{node.id: node.definition for node in nodes}}
         source = {**self.source, "added": self.source.get("added", 0) + len(nodes)}
@@ -432,5 +407,10 @@ class Taxonomy:
         try:
             graph = np.array(saved["parent_ptr"], np.int64), np.array(saved["parent_idx"], np.int64)
             return cls(saved["ids"], saved["lemmas"], graph, saved["definitions"], saved["source"])
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise UnseenError(f"The saved hierarchy is damaged: {error!r}") from error
+
+
+def _texts(given: str | Sequence[str]) -> tuple[str, ...]:
+    """One text counts as a sequence of one, not as its letters."""
+    return (given,) if isinstance(given, str) else tuple(given)

@@ -32,13 +32,14 @@ def check_parents(ids: tuple[str, ...], rows: Mapping[str, int], parents) -> pat
     """Parents by id, or as a (ptr, idx) pair -> a sound graph."""
     if isinstance(parents, tuple) and len(parents) == 2 and all(isinstance(part, np.ndarray) for part in parents):
         ptr, idx = parents
-        sound = len(ptr) == len(ids) + 1 and ptr[0] == 0 and ptr[-1] == len(idx) and (np.diff(ptr) >= 0).all()
-        if not sound or (len(idx) and not 0 <= idx.min() <= idx.max() < len(ids)):
+        sound = ptr.shape == (len(ids) + 1,) and idx.ndim == 1 and ptr[0] == 0 and ptr[-1] == len(idx)
+        if not sound or (np.diff(ptr) < 0).any() or ((idx < 0) | (idx >= len(ids))).any():
             raise UnseenError(f"The parents are not a valid pair (ptr, idx) for {len(ids):,} classes.")
         child, parent = paths.edges_of((ptr, idx))
     else:
         if len(parents) != len(ids):
             raise UnseenError(f"{len(ids):,} ids but parents for {len(parents):,} classes.")
+        parents = [[above] if isinstance(above, str) else above for above in parents]
         child = np.repeat(np.arange(len(ids)), [len(above) for above in parents])
         named = [id for above in parents for id in above]
         parent = np.array([rows.get(id, -1) for id in named], np.int64)
@@ -49,11 +50,13 @@ def check_parents(ids: tuple[str, ...], rows: Mapping[str, int], parents) -> pat
     graph = paths.graph_of(child, parent, len(ids))
     cycle = paths.find_cycle(graph)
     if cycle:
-        XX
+        raise UnseenError(f"The hierarchy has {describe_cycle([ids[row] for row in cycle])}. Drop one of these edges.")
     return graph
 
 
-def arrows(ids: Sequence[str]) -> str:
-    """a -> b -> a, shortened in the middle."""
+def describe_cycle(ids: Sequence[str]) -> str:
+    """`a cycle: a -> b -> a`, shortened in the middle."""
+    if len(ids) == 2:
+        return f"a class that is its own parent: {ids[0]}"
     shown = ids if len(ids) <= 12 else [*ids[:6], f"... ({len(ids) - 12:,} more)", *ids[-6:]]
-    return " -> ".join(shown)
+    return f"a cycle: {' -> '.join(shown)}"

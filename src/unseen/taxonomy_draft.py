@@ -11,7 +11,7 @@ import numpy as np
 from unseen import taxonomy_paths as paths
 from unseen.errors import UnseenError
 from unseen.taxonomy import Node, Taxonomy
-from unseen.taxonomy_checks import arrows
+from unseen.taxonomy_checks import describe_cycle
 from unseen.taxonomy_search import close_matches, did_you_mean, plain
 
 
@@ -155,13 +155,11 @@ class Draft:
         graph = paths.graph_of(child[own], parent[own], len(self.ids))
         cycle = paths.find_cycle(graph)
         if cycle:
-            steps = zip(cycle[:-1], cycle[1:], strict=True)
-            lines = [
-                self.line_of(int(line[np.argmax((child == low) & (parent == up))])) for low, up in list(steps)[:12]
-            ]
+            edges = [int(np.argmax((child == low) & (parent == up))) for low, up in pairwise(cycle[:13])]
+            lines = [self.line_of(int(line[edge])) for edge in edges]
             where = ", ".join(map(str, lines)) + ", ..." * (len(cycle) > 13)
-            way = arrows([self.ids[row] for row in cycle])
-            raise UnseenError(f"{self.file}:{lines[0]}: a cycle: {way} (lines {where}). Drop one of these parents.")
+            what = describe_cycle([self.ids[row] for row in cycle])
+            raise UnseenError(f"{self.file}:{lines[0]}: {what} (lines {where}). Drop one of these parents.")
         return graph
 
     def _line(self, row: int) -> int:

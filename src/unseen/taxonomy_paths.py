@@ -11,8 +11,9 @@ from unseen.errors import UnseenError
 
 Graph = tuple[np.ndarray, np.ndarray]
 
-# Pairs are joined for this many nodes at a time: it bounds the working memory and keeps the sorts in the cache.
-BLOCK = 1 << 15
+# A pair (ancestor, distance) is one int64, ancestor << BITS | distance; with the node before it, it still must fit.
+BITS = 15
+MOST_NODES = 1 << 24
 
 
 def graph_of(child: np.ndarray, parent: np.ndarray, nodes: int) -> Graph:
@@ -41,15 +42,19 @@ def reverse(graph: Graph) -> Graph:
     return ptr, child[order]
 
 
+def runs(start: np.ndarray, count: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The indices start[i], start[i] + 1, ... (count[i] of them) for each i, as (i, index), one run after the other."""
+    which = np.repeat(np.arange(len(start)), count)
+    begin = np.cumsum(count) - count  # where each run begins in the output
+    return which, np.arange(len(which)) + np.repeat(start - begin, count)
+
+
 def neighbours(graph: Graph, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """All neighbours of `rows`, as (position in rows, neighbour): the join of a list of rows with the graph."""
     ptr, idx = graph
     start = ptr[rows].astype(np.int64)
-    count = ptr[rows + 1] - start
-    position = np.repeat(np.arange(len(rows)), count)
-    # Entry j of a row's run reads idx[start + j]; `before` is where its run begins in the output.
-    before = np.cumsum(count) - count
-    return position, idx[np.arange(len(position)) + np.repeat(start - before, count)]
+    which, at = runs(start, ptr[rows + 1] - start)
+    return which, idx[at]
 
 
 def distances(sources: np.ndarray, *graphs: Graph) -> np.ndarray:
@@ -69,33 +74,47 @@ def distances(sources: np.ndarray, *graphs: Graph) -> np.ndarray:
 def ancestor_pairs(graph: Graph) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Every (node, ancestor) with the length of the shortest way up, self at distance 0 included.
 
-    Level d + 1 is the join of level d with the parents, less the pairs already met. Returns node int32[], ancestor
-    int32[], distance int16[], sorted by (distance, node, ancestor).
+        pairs(u) = {(u, 0)} + the nearest of {(a, d + 1) : (a, d) in pairs(p), p parent of u}
+
+    for all nodes at once whose parents are done. Returns node int32[], ancestor int32[], distance int16[], sorted by
+    (distance, node, ancestor).
     """
     nodes = len(graph[0]) - 1
-    levels: list[list[np.ndarray]] = []
-    for first in range(0, nodes, BLOCK):
-        node = ancestor = np.arange(first, min(first + BLOCK, nodes), dtype=np.int64)
-        met = node * nodes + ancestor  # one sorted int64 key a pair
-        step = 0
-        while node.size:
-            if step > np.iinfo(np.int16).max:
-                raise UnseenError(f"The hierarchy is more than {step - 1:,} levels deep: is that a chain by mistake?")
-            if step == len(levels):
-                levels.append([])
-            levels[step].append(np.stack([node, ancestor]).astype(np.int32))
-            position, parent = neighbours(graph, ancestor)
-            key = np.unique(node[position] * nodes + parent)
-            key = key[met[np.minimum(np.searchsorted(met, key), len(met) - 1)] != key]
-            met = np.sort(np.concatenate([met, key]), kind="stable")
-            node, ancestor = np.divmod(key, nodes)
-            step += 1
-    if not levels:
-        return np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0, np.int16)
-    # Blocks go up in node order and keys are sorted within a block, so each level is already sorted.
-    sizes = [sum(part.shape[1] for part in level) for level in levels]
-    node, ancestor = np.concatenate([part for level in levels for part in level], axis=1)
-    return node, ancestor, np.repeat(np.arange(len(levels), dtype=np.int16), sizes)
+    if nodes >= MOST_NODES:
+        raise UnseenError(f"{nodes:,} classes are too many: ancestors are computed for up to {MOST_NODES - 1:,}.")
+    down = reverse(graph)
+    undone = np.diff(graph[0])  # parents still to come
+    start, count = np.zeros(nodes, np.int64), np.zeros(nodes, np.int64)  # each node's run in `store`
+    store, used, level = np.empty(nodes, np.int64), 0, 0
+    ready = np.flatnonzero(undone == 0)
+    while ready.size:
+        if level >> BITS:
+            raise UnseenError(f"The hierarchy is more than {level - 1:,} levels deep: is that a chain by mistake?")
+        position, parent = neighbours(graph, ready)
+        which, at = runs(start[parent], count[parent])
+        node = np.concatenate([np.arange(len(ready)), position[which]])
+        pair = np.concatenate([ready << BITS, store[at] + 1])
+        key = node * (nodes << BITS) + pair
+        key.sort()
+        key = key[np.diff(key >> BITS, prepend=-1) != 0]  # of several ways to an ancestor the first is the shortest
+        node, pair = np.divmod(key, nodes << BITS)
+        count[ready] = np.bincount(node)
+        start[ready] = used + np.cumsum(count[ready]) - count[ready]
+        if used + len(pair) > len(store):
+            store = np.concatenate([store[:used], np.empty(used + len(pair), np.int64)])
+        store[used : used + len(pair)] = pair
+        used += len(pair)
+        level += 1
+        child, done = np.unique(neighbours(down, ready)[1], return_counts=True)
+        undone[child] -= done.astype(undone.dtype)
+        ready = child[undone[child] == 0].astype(np.int64)
+    order = np.argsort(start, kind="stable")
+    node, pair = np.repeat(order, count[order]), store[:used]
+    key = ((pair & ((1 << BITS) - 1)) * nodes + node) * nodes + (pair >> BITS)
+    key.sort()
+    rest, ancestor = np.divmod(key, max(nodes, 1))
+    distance, node = np.divmod(rest, max(nodes, 1))
+    return node.astype(np.int32), ancestor.astype(np.int32), distance.astype(np.int16)
 
 
 def find_cycle(graph: Graph) -> list[int] | None:
@@ -133,3 +152,34 @@ def bypass(graph: Graph, gone: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         parent = np.concatenate([parent[~gone[parent]], grandparent])[order]
         child = child[slot[order]]
     return child, parent
+
+
+def climb(graph: Graph, row: int) -> dict[int, tuple[int, int]]:
+    """All above `row`, and itself -> (steps, the row from which it was reached), nearest first."""
+    ptr, idx = graph
+    reached = {row: (0, row)}
+    queue = [row]
+    for here in queue:
+        for parent in idx[ptr[here] : ptr[here + 1]].tolist():
+            if parent not in reached:
+                reached[parent] = (reached[here][0] + 1, here)
+                queue.append(parent)
+    return reached
+
+
+def way_up(graph: Graph, row: int, top: int) -> list[int]:
+    """The rows of a shortest way from `row` up to its ancestor `top`, both included."""
+    reached = climb(graph, row)
+    way = [top]
+    while way[-1] != row:
+        way.append(reached[way[-1]][1])
+    return way[::-1]
+
+
+def lowest_common(graph: Graph, a: int, b: int) -> int | None:
+    """A row above both (a row is above itself) with no other such row below it: of several, the nearest to both."""
+    above_a, above_b = climb(graph, a), climb(graph, b)
+    common = above_a.keys() & above_b.keys()
+    # What is above a common ancestor is common too, so just the parents of common ones have another below them.
+    higher = neighbours(graph, np.array(sorted(common), np.int64))[1].tolist()
+    return min(common.difference(higher), key=lambda row: (above_a[row][0] + above_b[row][0], row), default=None)

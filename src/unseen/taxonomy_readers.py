@@ -184,7 +184,11 @@ def _names_of_id(id: str) -> tuple[str, ...]:
 def read_json(path: str | Path) -> Draft:
     """A list of {"id", "name" or "names", "parent" or "parents", "definition"}, a tree of {"name", "children"}, or both
     mixed. Without "id" the first name is the id. A child may be a mere name."""
-    value, text = parse_json(path)
+    return json_draft(path, *parse_json(path))
+
+
+def json_draft(path: str | Path, value: Any, text: str) -> Draft:
+    """The nodes of a JSON value in document order; `text` is what it was parsed from."""
     # `add` is given the count of objects so far; in which line that one begins is only sought when something is wrong.
     draft = Draft(str(path), "json", line_of=lambda count: _line_of_object(text, count))
     if not isinstance(value, (list, dict)):
