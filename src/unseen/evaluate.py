@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,12 +43,12 @@ class Evaluation:
     class_: dict[str, float | None]
     generalised: dict[str, Any] | None  # where photos of seen and of unseen classes are among those evaluated
     per_class: list[dict[str, Any]]
+    curve: SeenUnseenCurve | None = None
 
     def as_dict(self, per_class: bool = False) -> dict[str, Any]:
-        result = {("class" if key == "class_" else key): value for key, value in asdict(self).items()}
-        if not per_class:
-            del result["per_class"]
-        return result
+        left_out = {"curve"} if per_class else {"curve", "per_class"}
+        names = [item.name for item in fields(self) if item.name not in left_out]
+        return {("class" if name == "class_" else name): getattr(self, name) for name in names}
 
 
 def evaluate(
@@ -104,6 +104,7 @@ def evaluate(
         class_=_rounded(counter.by_class()),
         generalised=_generalised(curve, seen_shift),
         per_class=counter.table(),
+        curve=curve,
     )
 
 

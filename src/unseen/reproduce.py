@@ -161,8 +161,7 @@ class Reproduction:
             return {"photos": [], "notes": [*recipe.notes, "No photos at this level: nothing to show."]}
         from unseen.photos import list_photos
 
-        files = [photo for photo in list_photos(self.level.unseen)]
-        by_class = {photo.class_id: photo for photo in files}
+        by_class = {photo.class_id: photo for photo in list_photos(self.level.unseen)}
         known = ZeroShotClassifier(self.bundle(recipe.rows[0], 0)).candidates(self.level.candidates("all"))
         names = {self.bundle(recipe.rows[0], 0).ids[r] for r in known}
         ids = sorted(i for i in by_class if i in names)

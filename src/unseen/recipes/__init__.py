@@ -1,6 +1,6 @@
 """The paper's tables and figures as recipes: what to run, and the published numbers to set beside ours.
 
-One TOML file each. A row with `method` is run; one without is published only; `ours` marks what the paper does not have.
+One TOML file each. A row with `method` is run; one without is published only; `ours` marks what the paper lacks.
 """
 
 from __future__ import annotations

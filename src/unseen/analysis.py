@@ -1,0 +1,65 @@
+"""What the report shows beyond the paper's tables: the seen/unseen trade-off, accuracy by distance, training time."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from typing import Any
+
+import numpy as np
+
+from unseen.evaluate import evaluate
+from unseen.recipes import Row
+from unseen.reproduce import Reproduction
+from unseen.run import write_atomically
+
+ROWS = (
+    Row("DGP", "dgp"),
+    Row("SGCN", "sgcn"),
+    Row("structural", "structural"),
+    Row("kin", "kin"),
+)
+POINTS = 200  # of a curve in the plot
+
+
+def analyse(work: Reproduction) -> dict[str, Any]:
+    """Figures for the plots, saved as results/analysis.json."""
+    made_with = work.settings()
+    place = work.work / "results" / "analysis.json"
+    if place.exists():
+        saved = json.loads(place.read_text(encoding="utf-8"))
+        if saved["made_with"] == made_with:
+            return saved
+    result: dict[str, Any] = {"made_with": made_with, "seconds": {}, "trade_off": {}, "by_distance": {}}
+    level = work.level
+    for row in ROWS:
+        if level.name == "embedded":
+            result["seconds"][row.label] = work.bundle(row, 0, holdout=0.2).solution.details["train_seconds"]
+            continue
+        model = work.model(row, 0)
+        result["seconds"][row.label] = model.bundle.solution.details["train_seconds"]
+        unseen = work.store(model, level.unseen)
+        result["by_distance"][row.label] = _by_distance(model, unseen, level.candidates("all"))
+        if level.seen_val is not None:
+            both = [unseen, work.store(model, level.seen_val)]
+            curve = evaluate(model, both, level.candidates("2-hops+1K"), show_progress=False).curve
+            result["trade_off"][row.label] = _curve(curve)
+    write_atomically(place, json.dumps(result, indent=1).encode())
+    return result
+
+
+def _by_distance(model, store, candidates: str) -> dict[str, dict[str, float]]:
+    """Class-averaged Hit@1 by hops to the nearest seen class."""
+    taxonomy = model.bundle.taxonomy
+    hops = taxonomy.hops_from(model.bundle.seen_ids)
+    groups = defaultdict(list)
+    for entry in evaluate(model, store, candidates, show_progress=False).per_class:
+        groups[int(hops[taxonomy.index(entry["id"])])].append(entry["hit@1"])
+    return {str(h): {"hit@1": round(float(np.mean(v)), 2), "classes": len(v)} for h, v in sorted(groups.items())}
+
+
+def _curve(curve) -> dict[str, Any]:
+    _, seen, unseen = curve.curve("class")
+    chosen = np.unique(np.linspace(0, len(seen) - 1, POINTS).astype(int))
+    rounded = {"seen": seen[chosen].round(2).tolist(), "unseen": unseen[chosen].round(2).tolist()}
+    return rounded | {"ausuc": round(curve.area("class"), 4)}
