@@ -76,8 +76,8 @@ def _settings_line(result: dict) -> str:
     level = made["level"]
     return (
         f"Hierarchy {level['graph']}, vectors {level['vectors']} (kin: {made['kin_vectors']}), network "
-        f"{level['backbone']}, {made['epochs']} epochs of stage 1, {made['finetune_epochs']} epochs of stage 2 at batch "
-        f"{made['finetune_batch']}. Columns named *paper* quote the publication."
+        f"{level['backbone']}, {made['epochs']} epochs of stage 1, {made['finetune_epochs']} epochs of stage 2 at "
+        f"batch {made['finetune_batch']}. Columns named (paper) quote the publication."
     )
 
 
@@ -250,10 +250,9 @@ def _thumbnail(path: str) -> str:
 
 
 def _inline(text: str) -> str:
-    """Escaped text with **bold** and *italics*."""
+    """Escaped text with **bold**."""
     parts = html.escape(text).split("**")
-    text = "".join(f"<b>{part}</b>" if i % 2 else part for i, part in enumerate(parts))
-    return text
+    return "".join(f"<b>{part}</b>" if i % 2 else part for i, part in enumerate(parts))
 
 
 def _page(body: str) -> str:
@@ -261,7 +260,8 @@ def _page(body: str) -> str:
     :root { color-scheme: light dark; --line: #8884; }
     body { font: 16px/1.5 system-ui, sans-serif; max-width: 64rem; margin: 2rem auto; padding: 0 1rem; }
     h2 { margin-top: 2.5rem; border-top: 1px solid var(--line); padding-top: 1rem; }
-    .wide { overflow-x: auto; } table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: .85rem; }
+    .wide { overflow-x: auto; }
+    table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: .85rem; }
     th, td { padding: .25rem .6rem; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
     th:first-child, td:first-child { text-align: left; }
     .plot { max-width: 100%; background: #fff; border-radius: .5rem; margin: .5rem 0; }

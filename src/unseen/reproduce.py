@@ -209,8 +209,9 @@ class Reproduction:
         tuned = self.work / "bundles" / _key(f"{choice['method']}-tuned", choice | asdict(settings))
         if not (tuned / "bundle.json").exists():
             self.say(f"  finetuning {place.name}")
-            finetune(Bundle.load(place), self.level.seen_train, tuned, settings, skip_unknown=True, workers=self.workers,
-                     run=Run(seed=seed, device=self.device, resume=True, show_progress=self.show_progress))  # fmt: skip
+            run = Run(seed=seed, device=self.device, resume=True, show_progress=self.show_progress)
+            photos = self.level.seen_train
+            finetune(Bundle.load(place), photos, tuned, settings, run, skip_unknown=True, workers=self.workers)
         return Bundle.load(tuned, verify=False)
 
     def model(self, row: Row, seed: int) -> ZeroShotClassifier:
@@ -235,7 +236,7 @@ class Reproduction:
 
 
 def find_level(photos: Path | None = None, imagenet_21k: Path | None = None, imagenet_1k: Path | None = None) -> Level:
-    """The best level that the data allow. A folder of photos has unseen/, and seen-train/ and seen-val/ where there are any."""
+    """The best level that the data allow. A folder of photos has unseen/, and perhaps seen-train/ and seen-val/."""
     lists = find_asset("imagenet-testsets.json") is not None and find_asset("imagenet-split.json") is not None
     graph = "paper" if lists else "imagenet"
     if imagenet_21k is not None and imagenet_1k is not None:
