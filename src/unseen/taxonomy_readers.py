@@ -101,7 +101,7 @@ def _read_header(draft: Draft, text: str) -> tuple[dict[str, int], str, int]:
     number, header = next((n, row) for n, row in enumerate(io.StringIO(text, newline=""), 1) if row.strip())
     found: dict[str, dict[str, int]] = {}
     for delimiter in ",;\t":
-        cells = [cell.strip().lower() for cell in next(csv.reader([header], delimiter=delimiter))]
+        cells = [cell.strip().lower() for cell in _split(draft, number, header, delimiter)]
         found[delimiter] = {COLUMNS[cell]: place for place, cell in enumerate(cells) if cell in COLUMNS}
         if sum(cell in COLUMNS for cell in cells) > len(found[delimiter]):
             raise draft.error(number, "a column is given twice in the header.")
@@ -115,6 +115,14 @@ def _read_header(draft: Draft, text: str) -> tuple[dict[str, int], str, int]:
     return found[delimiter], delimiter, number
 
 
+def _split(draft: Draft, line: int, content: str, delimiter: str) -> list[str]:
+    """The cells of a single line, which may be quoted."""
+    try:
+        return next(csv.reader([content], delimiter=delimiter, skipinitialspace=True))
+    except csv.Error as error:
+        raise draft.error(line, f"{error}.") from error
+
+
 # --- edge lists -------------------------------------------------------------------------------------------------------
 
 
@@ -123,12 +131,12 @@ def read_edge_file(path: str | Path) -> Draft:
     draft = Draft(str(path), "edges", ids_are_names=True)
     for line, content in enumerate(read_text(path).split("\n"), 1):
         content = content.strip()
-        if not content or content[0] == "#" or (line == 1 and re.fullmatch(r"(?i)child\s*[\t,]\s*parent", content)):
+        if not content or content[0] == "#" or (not draft.ids and re.fullmatch(r"(?i)child\s*[\t,]\s*parent", content)):
             continue
         if "\t" in content:
             cells = content.split("\t")
         else:
-            cells = next(csv.reader([content], skipinitialspace=True)) if '"' in content else content.split(",")
+            cells = _split(draft, line, content, ",") if '"' in content else content.split(",")
         cells = [cell.strip() for cell in cells]
         if len(cells) > 2 or not all(cells):
             raise draft.error(line, f"expected child<TAB>parent or child,parent, found {content!r}.")
