@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,12 +15,14 @@ from unseen.bundle import Bundle
 from unseen.errors import UnseenError
 from unseen.explain import Explanation, explain
 from unseen.run import Run
-from unseen.scoring import top_k
+from unseen.scoring import Scorer
 from unseen.splits import resolve_candidates
 
 if TYPE_CHECKING:
     from unseen.backbones import Backbone
     from unseen.evaluate import Evaluation
+
+KEPT_SCORERS = 4  # candidate lists whose classifiers stay gathered
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,7 @@ class ZeroShotClassifier:
         self._backbone = backbone
         self.device = device
         self._candidates: dict[tuple, np.ndarray] = {}
+        self._scorers: dict[tuple, Scorer] = {}
 
     # -- photos to features to scores ------------------------------------------------------------------------------
 
@@ -60,7 +64,7 @@ class ZeroShotClassifier:
     def backbone(self) -> Backbone:
         """The network, loaded on first use."""
         backbone = self._backbone or self.bundle.load_backbone()
-        return backbone.to(Run(device=self.device).torch_device())
+        return backbone.to(self._torch_device)
 
     def features(self, photos: Sequence[Any], batch: int = 32) -> np.ndarray:
         """Features (n x D) of photos: paths, bytes, PIL images, arrays or tensors."""
@@ -93,14 +97,40 @@ class ZeroShotClassifier:
         """Scores (n x C) of features over the candidates, in the order of `self.candidates(...)`.
 
         `seen_shift` is taken off the seen classes' scores (calibrated stacking): more of it favours unseen ones.
+        A class for which the method has no answer scores -inf.
         """
-        rows = self.candidates(candidates)
-        points = self.bundle.solution.projection(np.atleast_2d(features))
-        scores = points @ self.bundle.solution.classifiers[rows].T
-        scores[:, self.bundle.is_seen[rows]] -= seen_shift
-        if self.bundle.solution.answers is not None:
-            scores[:, ~self.bundle.solution.answers[rows]] = -np.inf
-        return scores
+        scorer, rows = self.scorer(candidates, seen_shift), self.candidates(candidates)
+        found = np.full((len(np.atleast_2d(features)), len(rows)), -np.inf, np.float32)
+        found[:, np.searchsorted(rows, scorer.columns)] = scorer.scores(self.points(features))
+        return found
+
+    def points(self, features: np.ndarray) -> np.ndarray:
+        """Features (n x D) where classes are scored (n x E)."""
+        return self.bundle.solution.projection(np.atleast_2d(features))
+
+    def scorer(
+        self, candidates: str | Sequence[str] = "any", seen_shift: float = 0.0, with_seen: bool = False
+    ) -> Scorer:
+        """What ranks points over the candidates. The gathered classifiers of a few candidate lists are kept."""
+        key = (candidates if isinstance(candidates, str) else tuple(candidates), with_seen)
+        if key not in self._scorers:
+            while len(self._scorers) >= KEPT_SCORERS:
+                self._scorers.pop(next(iter(self._scorers)))
+            solution, rows = self.bundle.solution, self.candidates(candidates, with_seen)
+            self._scorers[key] = Scorer(
+                solution.classifiers,
+                rows,
+                seen=self.bundle.is_seen,
+                answers=solution.answers,
+                device=self._torch_device,
+            )
+        scorer = copy(self._scorers[key])  # shares the classifiers, but not the shift
+        scorer.seen_shift = float(seen_shift)
+        return scorer
+
+    @cached_property
+    def _torch_device(self):
+        return Run(device=self.device).torch_device()
 
     def classify(
         self,
@@ -120,17 +150,7 @@ class ZeroShotClassifier:
         """The k best labels of each row of features."""
         if k < 1:
             raise UnseenError(f"k, the number of labels, must be 1 or more; not {k}")
-        bundle, rows = self.bundle, self.candidates(candidates)
-        points = bundle.solution.projection(np.atleast_2d(features))
-        best, scores = top_k(
-            points,
-            bundle.solution.classifiers,
-            min(k, len(rows)),
-            rows=rows,
-            seen=bundle.is_seen,
-            seen_shift=seen_shift,
-            answers=bundle.solution.answers,
-        )
+        best, scores = self.scorer(candidates, seen_shift).top_k(self.points(features), k)
         return [
             [self.label(int(row), float(score)) for row, score in zip(*pair, strict=True) if np.isfinite(score)]
             for pair in zip(best, scores, strict=True)
@@ -173,6 +193,7 @@ class ZeroShotClassifier:
         """Go on with a grown or shrunk bundle for the same network."""
         self.bundle = bundle
         self._candidates.clear()
+        self._scorers.clear()
         self.__dict__.pop("_class_ids", None)
 
     def save(self, path: str | Path, precision: str = "fp32") -> Path:

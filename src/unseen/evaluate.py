@@ -18,7 +18,6 @@ from unseen.assets import cache_folder
 from unseen.errors import UnseenError
 from unseen.features import FeatureStore, build_store
 from unseen.metrics import KS, HitCounter, SeenUnseenCurve, harmonic_mean, hits
-from unseen.scoring import ranks, top_k
 
 if TYPE_CHECKING:
     from unseen.classifier import ZeroShotClassifier
@@ -72,6 +71,7 @@ def evaluate(
     is_seen = bundle.is_seen[rows]
     counter = HitCounter([taxonomy.ids[row] for row in rows], ks, ties)
     curve = SeenUnseenCurve(is_seen) if is_seen.any() and not is_seen.all() else None
+    scorer = model.scorer(candidates, seen_shift, with_seen)
     skipped, unreadable = set(), 0
     sources = images if isinstance(images, (list, tuple)) else [images]
     for store in [open_features(model, source, workers, show_progress, say) for source in sources]:
@@ -81,9 +81,15 @@ def evaluate(
             labels = np.where(known >= 0, position[known], -1)
             skipped |= {i for i, label in zip(ids, labels, strict=True) if label < 0}
             chosen = labels >= 0
-            if chosen.any():
-                points = bundle.solution.projection(features[chosen])
-                _count(model, points, labels[chosen], rows, seen_shift, counter, curve)
+            if not chosen.any():
+                continue
+            points, own = model.points(features[chosen]), labels[chosen]
+            if curve is None:
+                found = scorer.ranks(points, rows[own])
+            else:
+                found = scorer.generalised_ranks(points, rows[own])
+                curve.update(own, found.margin, hits(found.own_greater, found.own_equal, 1, ties))
+            counter.update(own, found.greater, found.equal)
     if not counter.photos.any():
         raise UnseenError(
             f"no photo shows a class among the candidates {candidates!r}: folders must be named by class id "
@@ -124,27 +130,6 @@ def open_features(
     say(f"features of {path} are kept in {place}")
     build_store(path, place, model.backbone, workers=workers, show_progress=show_progress)
     return FeatureStore.open(place, model.backbone)
-
-
-def _count(model, points, labels, rows, seen_shift, counter: HitCounter, curve: SeenUnseenCurve | None) -> None:
-    bundle = model.bundle
-    shared = {"seen": bundle.is_seen, "answers": bundle.solution.answers}
-    classes = bundle.solution.classifiers
-    greater, equal = ranks(points, classes, rows[labels], rows=rows, seen_shift=seen_shift, **shared)
-    counter.update(labels, greater, equal)
-    if curve is None:
-        return
-    # Against calibrated stacking: the best score in each group, and whether the photo is right within its own.
-    seen_rows, unseen_rows = rows[curve.is_seen], rows[~curve.is_seen]
-    best_seen, best_unseen = (top_k(points, classes, 1, rows=r, **shared)[1][:, 0] for r in (seen_rows, unseen_rows))
-    right = np.zeros(len(labels))
-    for group, own in ((curve.is_seen[labels], seen_rows), (~curve.is_seen[labels], unseen_rows)):
-        if group.any():
-            within = ranks(points[group], classes, rows[labels[group]], rows=own, **shared)
-            right[group] = hits(*within, k=1)
-    with np.errstate(invalid="ignore"):
-        margins = np.nan_to_num(best_seen - best_unseen, nan=0.0)
-    curve.update(labels, margins, right)
 
 
 def _generalised(curve: SeenUnseenCurve | None, shift: float) -> dict[str, Any] | None:
