@@ -13,7 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from unseen.errors import UnseenError
-from unseen.taxonomy import Sense, Taxonomy
+from unseen.taxonomy import Node, Sense, Taxonomy
+from unseen.taxonomy_sources import read_additions
 
 PETS = "id,name,parent,definition\na,animal,,it moves\nd,dog|hound,a,it barks\nw,wolf,a,\n"
 
@@ -405,6 +406,14 @@ def test_additions_to_a_built_in_hierarchy(load, base):
     assert (grown.definition("my-okapi"), grown.name("my-pup")) == ("it is shy", "wolf dog")
     assert grown.source == {**before.source, "added": 4, "additions": "mine.csv"}
     assert "added" not in before.source
+
+
+def test_additions_to_any_hierarchy(load, tmp_path):
+    pets = load(PETS)
+    (tmp_path / "more.csv").write_text("id,name,parent\np,puppy,Dog\nt,toy puppy,puppy|w\n")
+    nodes = read_additions(tmp_path / "more.csv", pets)
+    assert nodes == [Node("p", ("puppy",), ["d"]), Node("t", ("toy puppy",), ["p", "w"])]
+    assert pets.extend(nodes).ancestors("t") == {"p": 1, "w": 1, "d": 2, "a": 2}
 
 
 def test_imagenet_borrows_parents_from_wordnet(load):

@@ -48,9 +48,7 @@ class Draft:
             if self.lemmas[row]:
                 before, now = "|".join(self.lemmas[row]), "|".join(names)
                 first = self.line_of(self.lines[row])
-                advice = (
-                    "Rows that repeat an id to give it more parents must repeat the name; other classes need other ids."
-                )
+                advice = "Repeat an id only for more parents, with the same name; another class needs another id."
                 raise self.error(line, f"duplicate id {id!r}: {before!r} in line {first}, {now!r} here. {advice}")
             self.lemmas[row] = names
         if definition and self.definitions.setdefault(id, definition) != definition:

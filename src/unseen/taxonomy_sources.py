@@ -13,7 +13,7 @@ from unseen import taxonomy_paths as paths
 from unseen import taxonomy_readers as readers
 from unseen.assets import data_file, fetch_asset, imagenet_21k
 from unseen.errors import UnseenError
-from unseen.taxonomy import Taxonomy
+from unseen.taxonomy import Node, Taxonomy
 from unseen.taxonomy_search import close_matches, did_you_mean
 
 BUILT_IN = ("imagenet", "paper", "wordnet")
@@ -104,6 +104,11 @@ def _draft(path: Path) -> readers.Draft:
         raise UnseenError(f"{path}: not a kind of file that a hierarchy is read from. {choices}")
     near = did_you_mean(close_matches(str(path), BUILT_IN))
     raise UnseenError(f"There is no hierarchy {str(path)!r}.{near} {choices}")
+
+
+def read_additions(path: str | Path, taxonomy: Taxonomy) -> list[Node]:
+    """The new classes in a file, ready for `taxonomy.extend`. Parents: ids or names, of the taxonomy or of the file."""
+    return _draft(Path(path)).additions(taxonomy)
 
 
 def _with_additions(base: str, path: Path) -> Taxonomy:
