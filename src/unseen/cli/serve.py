@@ -53,7 +53,7 @@ def serve(
         raise UnseenError(f"{error.name} is not installed: pip install 'unseen\\[web]'".replace("\\", "")) from None
 
     bound = bind(host, port)  # first, since loading takes longer than finding out that the port is taken
-    service = Service(open_bundles(bundles or []), save_folder, read_only, device, batch)
+    service = Service(open_models(bundles or [], device), save_folder, read_only, batch)
     service.warm_up()
     address = address_of(bound, host)
     if not is_loopback(host):
@@ -72,20 +72,20 @@ def serve(
     say("The server has ended.")
 
 
-def open_bundles(paths: list[Path]) -> dict:
-    """Bundles by the names of their folders; a name that comes twice gets a number."""
-    from unseen.bundle import Bundle
+def open_models(paths: list[Path], device: str) -> dict:
+    """Classifiers by the names of their folders; a name that comes twice gets a number."""
+    from unseen.classifier import ZeroShotClassifier, load
     from unseen.default import default_bundle
 
     if not paths:
-        return {"default": default_bundle(say)}
-    bundles: dict = {}
+        return {"default": ZeroShotClassifier(default_bundle(say), device=device)}
+    models: dict = {}
     for path in paths:
         name, number = path.resolve().name, 2
-        while name in bundles or name == "network":
+        while name in models or name == "network":
             name, number = f"{path.resolve().name}-{number}", number + 1
-        bundles[name] = Bundle.load(path)
-    return bundles
+        models[name] = load(path, device=device)
+    return models
 
 
 def _show(address: str, listed: list[dict]) -> None:

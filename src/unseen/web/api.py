@@ -76,13 +76,11 @@ def make_router(service: Service) -> APIRouter:
 
     @router.post("/classify", tags=["photos"], summary="Name what photos show", response_model=s.Ranking)
     def classify(
-        files: Annotated[list[UploadFile], File(description=f"One photo or more, at most {MAX_FILES}.")],
+        files: Annotated[list[UploadFile], File(min_length=1, description=f"One photo or more, at most {MAX_FILES}.")],
         options: Annotated[Options, Depends(options)],
     ) -> dict:
         """Send photos in the multipart field `files`, in any format that Pillow reads. What a file is, is told by its
         content and not by its name. Photos are not kept: only their features are, in memory, under the token.
-
-        `curl -F files=@photo.jpg -F k=3 -F candidates=unseen http://127.0.0.1:8000/api/classify`
         """
         started = time.perf_counter()
         served = service.served(options.bundle)

@@ -49,7 +49,7 @@ class Brief(BaseModel):
     between classes that is never an answer."""
 
     id: str = Field(examples=["n02439033"])
-    name: str = Field(examples=["okapi"])
+    name: str = Field(examples=["giraffe"])
     mark: Mark
     trust: Trust
     children: int = Field(description="How many classes are directly below it.")
@@ -59,7 +59,7 @@ class Label(BaseModel):
     """One answer. Scores rank the classes for one photo; they are not probabilities."""
 
     id: str = Field(examples=["n02439033"])
-    name: str = Field(examples=["okapi"])
+    name: str = Field(examples=["giraffe"])
     score: float
     seen: bool
     mark: Mark
@@ -193,12 +193,12 @@ class Why(BaseModel):
 class AddRequest(Strict):
     """A new class for a bundle."""
 
-    name: Name = Field(examples=["okapi"])
+    name: Name = Field(examples=["labradoodle"])
     parents: list[Name] = Field(
         min_length=1,
         max_length=MAX_PARENTS,
         description="Ids, or names that mean one class only.",
-        examples=[["n02437136"]],
+        examples=[["n02099712", "n02113335"]],
     )
     definition: str = Field("", max_length=MAX_DEFINITION, description="Helps if the bundle uses text encodings.")
     names: list[Name] = Field([], max_length=20, description="Further names.")

@@ -34,18 +34,18 @@ class Refused(UnseenError):
 class Service:
     """Everything behind the API. Safe to use from many threads.
 
-    `bundles` by name; the first one is the default. `save_folder` is the only place it ever writes to.
+    `models` by the name of their bundle; the first one is the default. `save_folder` is the only place it writes to.
+    `batch` is how many photos go through a network at a time.
     """
 
     def __init__(
         self,
-        bundles: dict[str, Bundle],
+        models: dict[str, ZeroShotClassifier],
         save_folder: Path | None = None,
         read_only: bool = False,
-        device: str = "auto",
         batch: int = 16,
     ):
-        if not bundles:
+        if not models:
             raise UnseenError("there is no bundle to serve")
         self.save_folder = save_folder or cache_folder() / "bundles"
         self.read_only = read_only
@@ -54,12 +54,10 @@ class Service:
         self.workers: dict[str, NetworkWorker] = {}  # by the checksum of the network's weights
         self.bundles: dict[str, Served] = {}
         self._growing = threading.Lock()
-        for name, bundle in bundles.items():
-            known = self.workers.get(bundle.backbone.checksum)
-            model = ZeroShotClassifier(bundle, known.backbone if known else None, device)
-            if known is None:
-                self.workers[bundle.backbone.checksum] = NetworkWorker(model.backbone, batch)
-            self.bundles[name] = Served(name, model)
+        for name, model in models.items():
+            self.bundles[name] = served = Served(name, model)
+            if served.network not in self.workers:
+                self.workers[served.network] = NetworkWorker(model.backbone, batch)
 
     def warm_up(self, say: Callable[[str], None] = lambda message: None) -> None:
         """Run the sample photos through all of it, so that the first visitor waits no longer than the next.
@@ -191,7 +189,7 @@ class Service:
 
     def _replace(self, served: Served, bundle: Bundle) -> None:
         """Requests under way go on with the old one."""
-        model = ZeroShotClassifier(bundle, served.model.backbone, served.model.device)
+        model = ZeroShotClassifier(bundle, self.workers[served.network].backbone, served.model.device)
         self.bundles[served.name] = Served(served.name, model, served.reach)
 
 

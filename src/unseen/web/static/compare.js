@@ -46,11 +46,12 @@ function strip(photos, current) {
     el(
       "button",
       { type: "button", class: "thumb", "aria-pressed": photo === current, "aria-label": `Compare ${photo.name}`, onclick: () => pick(photo) },
-      el("img", { src: photo.url, alt: "", class: "" }),
+      el("img", { src: photo.url, alt: "" }),
     ),
   );
   const big = el("img", { class: "compared", src: current.url, alt: `Your photo ${current.name}` });
-  return el("div", { class: "compare-photo" }, big, el("div", { class: "thumbs", role: "group", "aria-label": "Photos" }, thumbs));
+  const choice = photos.length > 1 && el("div", { class: "thumbs", role: "group", "aria-label": "Photos" }, thumbs);
+  return el("div", { class: "compare-photo" }, big, choice);
 }
 
 function pick(photo) {

@@ -22,6 +22,7 @@ export function startControls() {
   const hopsRow = el("div", { class: "more", hidden: true }, el("label", { for: "hops", class: "only-read" }, "How near"), hops);
   const branch = searchBox({ label: "Branch of the hierarchy", placeholder: "e.g. bird, tool, fruit", id: "branch", keep: true, onpick: pickBranch });
   const branchRow = el("div", { class: "more", hidden: true }, branch);
+  const chosenWord = el("span", { class: "chosen soft" });
   const count = el("p", { class: "soft count", id: "count" });
 
   const output = el("output", { for: "balance", id: "balance-value" });
@@ -34,7 +35,7 @@ export function startControls() {
     el(
       "details",
       { class: "control-fold", open: true },
-      el("summary", {}, el("span", {}, "Which classes may answer")),
+      el("summary", {}, "Which classes may answer", chosenWord),
       el("fieldset", { class: "kinds" }, el("legend", { class: "only-read" }, "Which classes may answer"), el("div", { class: "choices" }, radios), hopsRow, branchRow, count),
       el(
         "div",
@@ -72,6 +73,8 @@ export function startControls() {
     output.textContent = state.balance === 0 ? "as it is" : `${shift > 0 ? "+" : "−"}${Math.abs(shift).toPrecision(2)}`;
     slider.setAttribute("aria-valuetext", state.balance === 0 ? "as it is" : `${Math.abs(Math.round(state.balance * 100))} per cent towards ${state.balance > 0 ? "unseen" : "seen"} classes`);
     note.textContent = competes() ? "Networks lean towards what they were trained on. This takes points off seen classes." : "Only matters where seen and unseen classes compete.";
+    const word = kind === "branch" && chosen ? chosen.name : KINDS.find(([one]) => one === kind)[1];
+    chosenWord.textContent = competes() && state.balance !== 0 ? `${word}, ${output.textContent}` : word;
     drawCount();
   }
 

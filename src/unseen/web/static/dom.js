@@ -12,8 +12,10 @@ export function svg(tag, attributes = {}, ...children) {
 
 function fill(node, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
-    if (value === null || value === undefined || value === false) continue;
+    if (value === null || value === undefined) continue;
     if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else if (name.startsWith("aria-")) node.setAttribute(name, value); // "false" is a value there
+    else if (value === false) continue;
     else node.setAttribute(name, value === true ? "" : value);
   }
   node.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
@@ -31,9 +33,9 @@ const SHAPES = {
   plus: "M12 5v14M5 12h14",
   recognise: "M3 12s3.5-6 9-6 9 6 9 6-3.5 6-9 6-9-6-9-6zM12 15a3 3 0 1 0 0-6 3 3 0 0 0 0 6z",
   compare: "M4 5h6v14H4zM14 5h6v14h-6z",
-  grow: "M12 20v-9M12 13c0-4 2.5-6 7-6 0 4.500-2.500 6-7 6zM12 15c0-3-2-5-6-5 0 3.500 2 5 6 5z",
-  explore: "M5 4h6v5H5zM13 15h6v5h-6zM8 9v8.500h5M8 12h0",
-  search: "M10.500 17a6.500 6.500 0 1 0 0-13 6.500 6.500 0 0 0 0 13zM15.500 15.500L20 20",
+  grow: "M12 20v-9M12 13c0-4 2.5-6 7-6 0 4.5-2.5 6-7 6zM12 15c0-3-2-5-6-5 0 3.5 2 5 6 5z",
+  explore: "M5 4h6v5H5zM13 15h6v5h-6zM8 9v8.5h5",
+  search: "M10.5 17a6.5 6.5 0 1 0 0-13 6.5 6.5 0 0 0 0 13zM15.5 15.5L20 20",
 };
 
 export function icon(name) {

@@ -13,7 +13,7 @@ let here = null; // id of the class that is shown
 
 export function startExplore() {
   const view = document.getElementById("view-explore");
-  const box = searchBox({ label: "Search the hierarchy", placeholder: "Search: okapi, hammer, mushroom …", id: "explore-search", onpick: ({ id }) => go(id) });
+  const box = searchBox({ label: "Search the hierarchy", placeholder: "Search: giraffe, hammer, mushroom …", id: "explore-search", onpick: ({ id }) => go(id) });
   place = el("div", { class: "explored" });
   view.replaceChildren(
     el("div", { class: "view-head" }, el("h1", { id: "explore-title" }, "Explore"), el("p", { class: "soft" }, "Every class has its place. Walk up to what it is a kind of, and down to its kinds.")),
@@ -91,5 +91,5 @@ function nearest(found) {
   const rows = found.nearest.map((one) =>
     el("li", { class: "near" }, el("span", { class: "near-line" }, link(one), mark(one.mark), el("span", { class: "score" }, one.likeness.toFixed(2))), el("span", { class: "track", "aria-hidden": "true" }, bar(one.likeness, one.mark))),
   );
-  return el("section", { class: "panel", "aria-labelledby": "nearest-title" }, el("h2", { id: "nearest-title" }, "Nearest classifiers"), el("p", { class: "soft" }, "What the network would most likely take it for."), el("ol", { class: "near-list" }, rows));
+  return el("section", { class: "panel", "aria-labelledby": "nearest-title" }, el("h2", { id: "nearest-title" }, "Nearest classifiers"), el("p", { class: "soft" }, "Whose classifiers are most alike: what it is easily taken for."), el("ol", { class: "near-list" }, rows));
 }

@@ -10,9 +10,9 @@ let parts; // the elements that are drawn anew
 
 export function startGrow() {
   const place = document.getElementById("view-grow");
-  const name = el("input", { id: "grow-name", type: "text", required: true, maxlength: "200", autocomplete: "off", placeholder: "e.g. okapi" });
-  const definition = el("textarea", { id: "grow-definition", rows: "3", maxlength: "2000", placeholder: "e.g. a shy forest animal of the giraffe family with striped legs" });
-  const box = searchBox({ label: "Parents: what kind of thing is it?", placeholder: "e.g. giraffe, ruminant", id: "grow-parents", onpick: addParent });
+  const name = el("input", { id: "grow-name", type: "text", required: true, maxlength: "200", autocomplete: "off", placeholder: "e.g. labradoodle" });
+  const definition = el("textarea", { id: "grow-definition", rows: "3", maxlength: "2000", placeholder: "e.g. a cross between a Labrador retriever and a poodle" });
+  const box = searchBox({ label: "Parents: what kind of thing is it?", placeholder: "e.g. poodle, retriever", id: "grow-parents", onpick: addParent });
   const chips = el("ul", { class: "chips", "aria-label": "Chosen parents" });
   const problem = el("p", { class: "problem", role: "alert", hidden: true });
   const submit = el("button", { type: "submit", class: "button main" }, "Add the class");

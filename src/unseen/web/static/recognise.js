@@ -5,6 +5,7 @@ import { el, icon } from "./dom.js";
 import { emit, on, removePhoto, state } from "./state.js";
 import { showWhy } from "./why.js";
 
+const narrow = window.matchMedia("(max-width: 800px)"); // the photo would be below the fold
 const cards = new Map(); // key of the photo -> its card
 
 export function startRecognise() {
@@ -21,6 +22,7 @@ export function startRecognise() {
       cards.set(photo.key, makeCard(photo));
       place.prepend(cards.get(photo.key));
     }
+    if (narrow.matches && state.photos[0]?.state === "waiting") cards.get(state.photos[0].key).scrollIntoView({ behavior: "smooth" });
   });
   on("answers", drawCard);
   on("settings", () => {

@@ -1,0 +1,356 @@
+"""What the API answers: photos, ranking, comparison, the hierarchy, growth."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import pytest
+from colours import PARENTS, SEEN, photo
+from fastapi.testclient import TestClient
+from PIL import Image
+
+from unseen.bundle import Bundle
+from unseen.web import limits, service
+from unseen.web.app import create_app
+from unseen.web.service import slug
+
+
+def classify(client, *photos, params=None, **fields):
+    files = [("files", item if isinstance(item, tuple) else ("photo.png", item)) for item in photos]
+    return client.post("/api/classify", files=files, data=fields, params=params)
+
+
+def names(answer) -> list[str]:
+    return [label["name"] for label in answer["labels"]]
+
+
+# -- photos ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("colour", "name"), [("red", "tomato"), ("lime", "grass"), ("blue", "ocean")])
+def test_a_photo_is_named(client, colour, name):
+    answer = classify(client, photo(colour)).json()
+    assert answer["bundle"] == "steep" and answer["classes"] == len(PARENTS)
+    best = answer["photos"][0]["labels"][0]
+    assert best | {"score": 0} == {
+        "id": name,
+        "name": name,
+        "score": 0,
+        "seen": True,
+        "mark": "seen",
+        "trust": None,
+        "path": ["thing", PARENTS[name][0], name],
+    }
+    scores = [label["score"] for label in answer["photos"][0]["labels"]]
+    assert scores == sorted(scores, reverse=True) and len(scores) == 5
+    assert answer["photos"][0]["average"] < scores[0]
+
+
+def test_many_photos_in_one_request_keep_their_order(client):
+    colours = ["red", "blue", "lime", "red"]
+    answer = classify(client, *[(f"{i}.png", photo(colour)) for i, colour in enumerate(colours)], k=1).json()
+    assert [item["photo"] for item in answer["photos"]] == ["0.png", "1.png", "2.png", "3.png"]
+    assert [names(item)[0] for item in answer["photos"]] == ["tomato", "ocean", "grass", "tomato"]
+    assert len({item["token"] for item in answer["photos"]}) == 4
+
+
+def test_fields_come_from_the_form_or_the_query(client):
+    by_form = classify(client, photo(), k=2, candidates="unseen", bundle="flat").json()
+    by_query = classify(client, photo(), params={"k": 2, "candidates": "unseen", "bundle": "flat"}).json()
+    assert by_form["bundle"] == by_query["bundle"] == "flat"
+    assert names(by_form["photos"][0]) == names(by_query["photos"][0]) and len(names(by_form["photos"][0])) == 2
+
+
+def test_candidates(client):
+    def named(candidates):
+        return set(names(classify(client, photo(), candidates=candidates, k=100).json()["photos"][0]))
+
+    assert named("seen") == set(SEEN)
+    assert named("unseen") == set(PARENTS) - set(SEEN)
+    assert named("subtree:fruit") == {"fruit", "tomato", "cherry"}
+    assert named("hops:1") == {"fruit", "plant", "water"}
+    assert named("hops:1+1K") == {"fruit", "plant", "water"} | set(SEEN)
+
+
+def test_the_trade_off_moves_unseen_classes_up(client):
+    def order(shift):
+        return names(classify(client, photo(), seen_shift=shift, k=10).json()["photos"][0])
+
+    assert order(0)[0] == "tomato"
+    assert order(1)[0] != "tomato" and order(1)[-3:] != order(0)[-3:]
+    assert set(order(100)[-3:]) == set(SEEN) and set(order(-100)[:3]) == set(SEEN)
+
+
+def test_what_is_not_a_photo_is_told_by_content(client):
+    answer = classify(client, ("fine.txt", photo(format="JPEG")), ("notes.jpg", b"dear diary")).json()
+    assert [item["photo"] for item in answer["photos"]] == ["fine.txt"]
+    assert answer["unreadable"] == [
+        {"photo": "notes.jpg", "why": "the photo: is not a picture in any format that Pillow reads."}
+    ]
+
+
+def test_no_photo_at_all_is_an_error_that_lists_the_reasons(client):
+    answer = classify(client, ("notes.jpg", b"dear diary"), ("empty.png", b""))
+    assert answer.status_code == 422
+    assert "notes.jpg: the photo: is not a picture" in answer.json()["error"]
+    assert [item["photo"] for item in answer.json()["unreadable"]] == ["notes.jpg", "empty.png"]
+
+
+def test_a_missing_field_says_which(client):
+    answer = client.post("/api/classify", data={"k": 3})
+    assert answer.status_code == 422 and "multipart field `files`" in answer.json()["error"]
+    assert "k: Input should be less than or equal to 100" in classify(client, photo(), k=101).json()["error"]
+    assert classify(client, photo(), seen_shift="nan").status_code == 422
+
+
+@pytest.mark.parametrize(
+    "spec", ["/etc/passwd", "imagenet-1k.txt", "2-hops", "all", "hops:0", "hops:x", "subtree:", ""]
+)
+def test_candidates_never_name_files_or_downloads(client, spec):
+    if spec:  # an empty form field counts as not given
+        assert classify(client, photo(), candidates=spec).status_code == 422
+    assert client.post("/api/rank", json={"tokens": ["x"], "candidates": spec}).status_code == 422
+
+
+def test_limits_of_size_and_number(client, monkeypatch):
+    answer = classify(client, *[photo()] * (limits.MAX_FILES + 1))
+    assert answer.status_code == 413 and "at most 32" in answer.json()["error"]
+
+    monkeypatch.setattr(service, "MAX_FILE_BYTES", 50)
+    answer = classify(client, photo())
+    assert answer.status_code == 422 and "larger than" in answer.json()["error"]
+
+    monkeypatch.setattr(limits, "MAX_UPLOAD_BYTES", 1000)
+    big = {"files": ("a.png", b"x" * 5000)}
+    assert client.post("/api/classify", files=big).status_code == 413
+    unannounced = {"content": iter([b"x" * 600] * 5), "headers": {"content-type": "multipart/form-data; boundary=b"}}
+    assert client.post("/api/classify", **unannounced).status_code == 413
+    assert client.post("/api/add", content=b" " * 2_000_000).status_code == 413
+
+
+def test_a_decompression_bomb_is_not_decoded(client):
+    bomb = io.BytesIO()
+    Image.new("1", (20_000, 20_000)).save(bomb, "PNG")
+    assert len(bomb.getvalue()) < 100_000
+    answer = classify(client, bomb.getvalue())
+    assert answer.status_code == 422 and "20000 x 20000 pixels are more than the limit" in answer.json()["error"]
+
+
+def test_names_of_photos_are_only_repeated(client):
+    for name in ("../../etc/passwd", "<img src=x onerror=alert(1)>.png", "名前.png"):
+        assert classify(client, (name, photo())).json()["photos"][0]["photo"] == name
+
+
+# -- ranking again and comparing -------------------------------------------------------------------------------------
+
+
+def test_rank_answers_as_classify_does_without_the_photo(client):
+    sent = classify(client, photo("red"), photo("blue"), k=3, candidates="unseen").json()
+    tokens = [item["token"] for item in sent["photos"]]
+    again = client.post("/api/rank", json={"tokens": tokens, "k": 3, "candidates": "unseen"}).json()
+    assert again["photos"] == sent["photos"]
+    flat = client.post("/api/rank", json={"tokens": tokens, "k": 3, "candidates": "unseen", "bundle": "flat"}).json()
+    assert flat["bundle"] == "flat" and flat["photos"][0]["average"] != again["photos"][0]["average"]
+
+
+def test_rank_tells_the_place_of_watched_classes(client):
+    token = classify(client, photo("#c06030")).json()["photos"][0]["token"]  # a colour without ties
+    ranked = client.post("/api/rank", json={"tokens": [token], "k": 10, "watch": ["cherry", "lake"]}).json()
+    answer = ranked["photos"][0]
+    assert [watched["id"] for watched in answer["watched"]] == ["cherry", "lake"]
+    for watched in answer["watched"]:
+        assert names(answer)[watched["place"] - 1] == watched["id"] and watched["of"] == len(PARENTS)
+    assert client.post("/api/rank", json={"tokens": [token], "watch": ["nothing"]}).status_code == 404
+
+
+def test_forgotten_photos(client, service):
+    service.photos.most = 2
+    tokens = [classify(client, photo(), k=1).json()["photos"][0]["token"] for _ in range(3)]
+    answer = client.post("/api/rank", json={"tokens": tokens}).json()
+    assert answer["forgotten"] == tokens[:1] and [item["token"] for item in answer["photos"]] == tokens[1:]
+    lost = client.post("/api/rank", json={"tokens": tokens[:1]})
+    assert lost.status_code == 404 and "send it again" in lost.json()["error"]
+    assert len(service.photos) == 2
+
+
+def test_compare_puts_the_network_first_and_lets_it_answer_what_it_knows(client):
+    token = classify(client, photo("red")).json()["photos"][0]["token"]
+    columns = client.post("/api/compare", json={"token": token, "candidates": "unseen"}).json()["columns"]
+    assert [column["bundle"] for column in columns] == ["network", "steep", "flat"]
+    assert names(columns[0])[0] == "tomato" and set(names(columns[0])) == set(SEEN)
+    assert all(not label["seen"] for column in columns[1:] for label in column["labels"])
+    one = client.post("/api/compare", json={"token": token, "bundles": ["flat"]}).json()["columns"]
+    assert [column["bundle"] for column in one] == ["network", "flat"]
+    assert client.post("/api/compare", json={"token": "x"}).status_code == 404
+
+
+# -- the hierarchy ---------------------------------------------------------------------------------------------------
+
+
+def test_search(client):
+    found = client.get("/api/classes", params={"query": "toma"}).json()["classes"]
+    assert [item["id"] for item in found] == ["tomato"] and found[0]["mark"] == "seen"
+    assert [item["id"] for item in client.get("/api/classes").json()["classes"]] == ["thing"]
+    assert client.get("/api/classes", params={"query": "zzz"}).json()["classes"] == []
+
+
+def test_a_class_and_its_surroundings(client):
+    fruit = client.get("/api/classes/fruit").json()
+    assert [item["id"] for item in fruit["path"]] == ["thing", "fruit"]
+    assert [item["id"] for item in fruit["parents"]] == ["thing"]
+    assert [item["id"] for item in fruit["below"]] == ["cherry", "tomato"] and fruit["descendants"] == 2
+    nearest = fruit["nearest"]
+    assert {item["id"] for item in nearest[:2]} == {"tomato", "cherry"}
+    assert [item["likeness"] for item in nearest] == sorted((item["likeness"] for item in nearest), reverse=True)
+    assert client.get("/api/classes/nothing").status_code == 404
+    assert client.get("/api/classes/..%2F..%2Fetc%2Fpasswd").status_code == 404
+
+
+def test_why(client):
+    why = client.get("/api/explain/cherry").json()
+    assert why["neighbours"][0]["id"] == "tomato" and why["path"] == ["thing", "fruit", "cherry"]
+    assert why["neighbours"][0]["path"] == ["cherry", "fruit", "tomato"]
+    tree = {twig["id"]: twig["parent"] for twig in why["tree"]}
+    assert tree["thing"] is None and tree["cherry"] == tree["tomato"] == "fruit"
+    assert set(tree) == set(why["nodes"]) and why["nodes"]["tomato"]["mark"] == "seen"
+    assert client.get("/api/explain/nothing").status_code == 404
+
+
+# -- more classes ----------------------------------------------------------------------------------------------------
+
+
+def test_an_added_class_answers_at_once_and_can_be_removed(client):
+    token = classify(client, photo("red")).json()["photos"][0]["token"]
+    answer = client.post("/api/add", json={"name": "Red Plum", "parents": ["fruit"], "definition": "a  sweet\nfruit"})
+    assert answer.status_code == 201 and answer.json()["id"] == "red-plum"
+    ranked = client.post("/api/rank", json={"tokens": [token], "candidates": "unseen", "k": 3}).json()
+    assert "Red Plum" in names(ranked["photos"][0]) and ranked["classes"] == len(PARENTS) - len(SEEN) + 1
+    details = client.get("/api/classes/red-plum").json()
+    assert details["added"] and details["definition"] == "a sweet fruit" and details["path"][1]["id"] == "fruit"
+    assert [item["id"] for item in client.get("/api/bundles").json()["bundles"][0]["added"]] == ["red-plum"]
+    assert client.get("/api/bundles").json()["bundles"][1]["added"] == []  # the other bundle is untouched
+
+    assert client.delete("/api/classes/red-plum").json() == {"removed": "red-plum", "bundle": "steep", "added": []}
+    again = client.post("/api/rank", json={"tokens": [token], "candidates": "unseen", "k": 100}).json()
+    assert "Red Plum" not in names(again["photos"][0])
+
+
+def test_the_same_name_twice_gets_another_id(client):
+    ids = [client.post("/api/add", json={"name": "plum", "parents": ["fruit"]}).json()["id"] for _ in range(3)]
+    assert ids == ["plum", "plum-2", "plum-3"]
+    assert client.post("/api/add", json={"name": "Tomato", "parents": ["fruit"]}).json()["id"] == "tomato-2"
+
+
+def test_a_name_is_kept_as_it_is(client):
+    name = "<script>alert('x')</script>"
+    added = client.post("/api/add", json={"name": name, "parents": ["fruit"]}).json()
+    assert added["id"] == "script-alert-x-script" and added["added"][0]["name"] == name
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "word"),
+    [
+        ({"name": "plum", "parents": ["nothing"]}, 400, "nothing"),
+        ({"name": "plum", "parents": []}, 422, "parents"),
+        ({"name": "  ", "parents": ["fruit"]}, 422, "name"),
+        ({"parents": ["fruit"]}, 422, "name"),
+        ({"name": "plum", "parents": ["fruit"], "bundle": "x"}, 404, "steep"),
+        ({"name": "plum", "parents": ["fruit"], "path": "/tmp"}, 422, "path"),
+        ({"name": "p" * 201, "parents": ["fruit"]}, 422, "200"),
+    ],
+)
+def test_what_cannot_be_added(client, body, status, word):
+    answer = client.post("/api/add", json=body)
+    assert answer.status_code == status and word in answer.json()["error"]
+
+
+def test_only_added_classes_can_be_removed(client):
+    assert client.delete("/api/classes/tomato").status_code == 409
+    assert client.delete("/api/classes/nothing").status_code == 404
+
+
+def test_there_is_an_end_to_growth(client, monkeypatch):
+    monkeypatch.setattr(service, "MAX_ADDED", 1)
+    assert client.post("/api/add", json={"name": "plum", "parents": ["fruit"]}).status_code == 201
+    assert client.post("/api/add", json={"name": "pear", "parents": ["fruit"]}).status_code == 409
+
+
+def test_save_stays_within_its_folder(client, tmp_path):
+    client.post("/api/add", json={"name": "plum", "parents": ["fruit"]})
+    answer = client.post("/api/save", json={"name": "../../My Zoo!"})
+    assert answer.status_code == 201 and answer.json()["name"] == "my-zoo"
+    assert {str(path.relative_to(tmp_path)) for path in tmp_path.iterdir()} == {"saved"}
+    saved = Bundle.load(tmp_path / "saved" / "my-zoo")
+    assert saved.added == ["plum"] and "plum" in saved.taxonomy
+    assert client.post("/api/save", json={"name": "my zoo"}).status_code == 409
+
+
+@pytest.mark.parametrize("text", ["../..", "/etc/x", "..", ".", "a/b", "C:\\x", "\x00", "日本", "x" * 500, "con fig"])
+def test_slugs_are_harmless(text):
+    made = slug(text)
+    assert 1 <= len(made) <= 60 and all(character in "abcdefghijklmnopqrstuvwxyz0123456789-" for character in made)
+
+
+def test_read_only(colour_models, tmp_path):
+    app = create_app(service.Service(dict(colour_models), tmp_path, read_only=True))
+    client = TestClient(app, base_url="http://localhost")
+    assert client.get("/api/bundles").json()["read_only"]
+    for answer in (
+        client.post("/api/add", json={"name": "plum", "parents": ["fruit"]}),
+        client.post("/api/save", json={"name": "x"}),
+        client.delete("/api/classes/tomato"),
+    ):
+        assert answer.status_code == 403 and "--read-only" in answer.json()["error"]
+    assert list(tmp_path.iterdir()) == []
+
+
+# -- the server ------------------------------------------------------------------------------------------------------
+
+
+def test_health_version_bundles(client):
+    classify(client, photo())
+    health = client.get("/api/health").json()
+    assert health["status"] == "ok" and health["bundles"] == ["steep", "flat"]
+    assert health["photos"] == health["batches"] == health["remembered"] == 1
+    assert client.get("/api/version").json()["limits"]["files"] == limits.MAX_FILES
+    first = client.get("/api/bundles").json()["bundles"][0]
+    assert (first["method"], first["classes"], first["seen"]) == ("structural", len(PARENTS), len(SEEN))
+
+
+def test_warm_up_finds_how_far_the_slider_goes(service):
+    before = {name: served.reach for name, served in service.bundles.items()}
+    service.warm_up()
+    after = {name: served.reach for name, served in service.bundles.items()}
+    assert before == {"steep": 1.0, "flat": 1.0} and all(0 < reach < 10 for reach in after.values()) and after != before
+
+
+def test_every_operation_is_described(client):
+    schema = client.get("/openapi.json").json()
+    operations = [
+        (path, method, operation) for path, item in schema["paths"].items() for method, operation in item.items()
+    ]
+    assert len(operations) == 12
+    for path, method, operation in operations:
+        assert operation["summary"] and operation["tags"], (path, method)
+        assert "application/json" in operation["responses"]["422"]["content"]
+        assert "Problem" in json.dumps(operation["responses"]["422"])
+
+
+def test_all_errors_are_json_that_says_what_to_do(client):
+    for answer, status in (
+        (client.get("/nowhere"), 404),
+        (client.get("/static/nowhere.js"), 404),
+        (client.get("/static/..%2f..%2fservice.py"), 404),
+        (client.put("/api/classify"), 405),
+        (client.post("/api/rank", content=b"{", headers={"content-type": "application/json"}), 422),
+        (client.get("/api/classes", params={"bundle": "x"}), 404),
+    ):
+        assert answer.status_code == status and isinstance(answer.json()["error"], str)
+
+
+def test_a_mistake_of_ours_is_a_json_500_without_details(service, monkeypatch):
+    monkeypatch.setattr(service, "look_at", lambda files: 1 / 0)
+    client = TestClient(create_app(service), base_url="http://localhost", raise_server_exceptions=False)
+    answer = classify(client, photo())
+    assert answer.status_code == 500 and "division" not in answer.text and "error" in answer.json()

@@ -1,0 +1,105 @@
+"""What keeps other sites out: hosts, origins, headers; and that the page loads nothing foreign."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from fastapi.testclient import TestClient
+
+from unseen.web.app import STATIC, create_app
+from unseen.web.guard import Guard, is_loopback
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.1:8000", "localhost:9", "LOCALHOST", "[::1]:8000", "127.1.2.3"])
+def test_own_names_are_answered(client, host):
+    assert client.get("/api/health", headers={"host": host}).status_code == 200
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:8000", "localhost.evil.example", "192.168.1.7", ""])
+def test_foreign_names_are_not(client, host):
+    answer = client.get("/api/health", headers={"host": host})
+    assert answer.status_code == 403 and "error" in answer.json()
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 404),  # no browser at all: curl
+        ({"origin": "http://127.0.0.1:8000"}, 404),
+        ({"origin": "http://127.0.0.1:8000", "sec-fetch-site": "same-origin"}, 404),
+        ({"sec-fetch-site": "none"}, 404),
+        ({"origin": "http://evil.example"}, 403),
+        ({"origin": "null"}, 403),
+        ({"origin": "http://127.0.0.1:9999"}, 403),
+        ({"sec-fetch-site": "cross-site"}, 403),
+        ({"sec-fetch-site": "same-site"}, 403),
+        ({"origin": "http://127.0.0.1:8000", "sec-fetch-site": "cross-site"}, 403),
+    ],
+)
+def test_only_the_own_page_may_change_things(client, headers, status):
+    assert client.delete("/api/classes/nothing", headers=headers).status_code == status
+    rank = client.post("/api/rank", json={"tokens": ["x"]}, headers=headers)
+    assert rank.status_code == status
+    assert client.get("/api/health", headers=headers).status_code == 200  # reading: the browser hides it from others
+
+
+def test_another_site_adds_nothing(client, service):
+    body = {"name": "plum", "parents": ["fruit"]}
+    assert client.post("/api/add", json=body, headers={"origin": "http://evil.example"}).status_code == 403
+    assert service.served(None).bundle.added == []
+
+
+def test_all_addresses_but_no_foreign_names(service):
+    client = TestClient(
+        create_app(service, host="0.0.0.0", allowed_hosts=["lab.example"]), base_url="http://10.0.0.5:8000"
+    )
+    assert client.get("/api/health").status_code == 200
+    assert client.get("/api/health", headers={"host": "lab.example:8000"}).status_code == 200
+    assert client.get("/api/health", headers={"host": "evil.example"}).status_code == 403
+
+
+def test_a_named_host(service):
+    guard = Guard(None, host="192.168.1.7")
+    assert guard.is_ours("192.168.1.7:8000") and guard.is_ours("localhost") and not guard.is_ours("192.168.1.8")
+
+
+@pytest.mark.parametrize("path", ["/", "/docs", "/static/app.js", "/api/health", "/nowhere", "/openapi.json"])
+def test_every_answer_carries_the_security_headers(client, path):
+    headers = client.get(path).headers
+    policy = headers["content-security-policy"]
+    assert "default-src 'self'" in policy and "frame-ancestors 'none'" in policy and "unsafe" not in policy
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["cross-origin-resource-policy"] == "same-origin"
+
+
+def test_a_refusal_carries_them_too(client):
+    assert "content-security-policy" in client.get("/", headers={"host": "evil.example"}).headers
+
+
+def test_the_page_names_no_foreign_resource():
+    for path in STATIC.rglob("*"):
+        if path.suffix in (".html", ".js", ".css", ".svg"):
+            foreign = set(re.findall(r"https?://[^\s\"'`)]+", path.read_text(encoding="utf-8")))
+            assert foreign <= {"http://www.w3.org/2000/svg"}, path
+
+
+def test_the_page_sets_text_only_as_text():
+    for path in STATIC.glob("*.js"):
+        assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(", path.read_text()), path
+
+
+def test_every_sample_has_its_licence():
+    recorded = Path(STATIC / "samples" / "SAMPLES.md").read_text(encoding="utf-8")
+    samples = sorted((STATIC / "samples").glob("*.jpg"))
+    assert 4 <= len(samples) <= 8
+    for sample in samples:
+        line = next(line for line in recorded.splitlines() if line.startswith(f"| {sample.name} "))
+        assert "CC0" in line or "public domain" in line
+        assert sample.stat().st_size <= 40_000
+
+
+def test_loopback():
+    assert all(map(is_loopback, ["127.0.0.1", "::1", "localhost", "127.9.9.9"]))
+    assert not any(map(is_loopback, ["0.0.0.0", "192.168.0.1", "example.org", "::"]))
