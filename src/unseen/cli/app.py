@@ -44,6 +44,7 @@ COMMANDS = [
     "grow",
     "taxonomy",
     "export",
+    "compare",
     "reproduce",
     "info",
 ]

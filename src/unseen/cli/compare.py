@@ -1,0 +1,65 @@
+"""`unseen compare`: every method on the same photos."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from unseen.cli.app import JsonFlag, command, emit, say, stdout
+from unseen.errors import UnseenError
+
+
+@command(
+    "compare",
+    examples="""
+    unseen compare --photos photos/ --epochs 300
+    unseen compare --photos photos/ --methods kin,dgp,sgcn,structural --markdown table.md
+    """,
+)
+def compare(
+    photos: Annotated[Path, typer.Option(help="A folder with unseen/, and perhaps seen-train/ and seen-val/, by id.")],
+    methods: Annotated[str | None, typer.Option(help="Names separated by commas; all of them if not given.")] = None,
+    epochs: Annotated[int, typer.Option(min=1, help="Epochs of the graph networks.")] = 3000,
+    vectors: Annotated[
+        str | None, typer.Option(help="Class vectors of all methods; by default glove, kin's own.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Where bundles and features are kept.")] = Path("runs/compare"),
+    average: Annotated[str, typer.Option(help="class or image.")] = "class",
+    markdown: Annotated[Path | None, typer.Option(help="Also write the table there.")] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, mps.")] = "auto",
+    json_: JsonFlag = False,
+) -> None:
+    """Train and evaluate all methods on the same features and candidates, and print one table."""
+    from dataclasses import replace
+
+    from unseen.compare import compare as run
+    from unseen.compare import markdown as as_markdown
+    from unseen.compare import table
+    from unseen.methods import METHODS, get_method
+    from unseen.reproduce import Reproduction, find_level
+    from unseen.run import write_atomically
+
+    if average not in ("class", "image"):
+        raise UnseenError(f"--average is class or image, not {average!r}")
+    names = methods.split(",") if methods else list(METHODS)
+    for name in names:
+        get_method(name)
+    level = find_level(photos)
+    work = Reproduction(out, level, epochs=epochs, device=device, say=say)
+    if vectors is not None:
+        work.level, work.kin_vectors = replace(level, vectors=vectors), vectors
+    rows = run(work, names)
+    cells = table(rows, average)
+    if markdown is not None:
+        write_atomically(markdown, (as_markdown(cells) + "\n").encode())
+    emit({"average": average, "methods": rows}, json_, lambda: _show(cells))
+
+
+def _show(cells: list[list[str]]) -> None:
+    shown = Table(*cells[0])
+    for row in cells[1:]:
+        shown.add_row(*row)
+    stdout.print(shown)

@@ -1,0 +1,75 @@
+"""All methods on the same photos, features and candidates: one table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from unseen.evaluate import evaluate
+from unseen.methods import METHODS
+from unseen.recipes import Row
+from unseen.reproduce import Reproduction
+
+LISTS = ("2-hops", "3-hops", "all")
+
+
+def compare(work: Reproduction, methods: Sequence[str] = tuple(METHODS)) -> list[dict[str, Any]]:
+    """For each method: Hit@k on the three lists with and without seen candidates, accuracy on seen photos, their
+    harmonic mean and area, and what training took. Methods whose photos are missing are listed with the reason."""
+    level, rows = work.level, []
+    for name in methods:
+        if level.seen_train is None and _learns_from_photos(name):
+            rows.append({"method": name, "left_out": "needs photos of seen classes (seen-train/)"})
+            continue
+        model = work.model(Row(name, name), 0)
+        photos = work.store(model, level.unseen)
+        entry: dict[str, Any] = {"method": name, "seconds": model.bundle.solution.details["train_seconds"]}
+        for spec in LISTS:
+            for candidates in (spec, f"{spec}+1K"):
+                found = evaluate(model, photos, level.candidates(candidates), show_progress=False)
+                entry[candidates] = {"image": found.image, "class": found.class_}
+                entry.setdefault("coverage", {})[candidates] = [found.classes, found.listed_classes, found.images]
+        if level.seen_val is not None:
+            both = [photos, work.store(model, level.seen_val)]
+            found = evaluate(model, both, level.candidates("2-hops+1K"), show_progress=False).generalised
+            entry["generalised"] = found["class"] if found else None
+        rows.append(entry)
+    return rows
+
+
+def _learns_from_photos(name: str) -> bool:
+    from unseen.methods import get_method
+
+    return get_method(name).needs_features
+
+
+def table(rows: Sequence[dict[str, Any]], average: str = "class") -> list[list[str]]:
+    """Text cells, header first."""
+    header = ["method"]
+    for spec in LISTS:
+        header += [f"{spec} @1", f"{spec} @5"]
+    header += [f"{spec}+1K @1" for spec in LISTS] + ["seen", "unseen", "H", "AUSUC", "seconds"]
+    cells = [header]
+    for row in rows:
+        if "left_out" in row:
+            cells.append([row["method"], row["left_out"]] + [""] * (len(header) - 2))
+            continue
+        line = [row["method"]]
+        for spec in LISTS:
+            line += [_number(row[spec][average], hit) for hit in ("hit@1", "hit@5")]
+        line += [_number(row[f"{spec}+1K"][average], "hit@1") for spec in LISTS]
+        both = row.get("generalised") or {}
+        line += [_number(both, key) for key in ("seen", "unseen", "harmonic")]
+        line += [f"{both['ausuc']:.3f}" if both else "–", f"{row['seconds']:.1f}"]
+        cells.append(line)
+    return cells
+
+
+def markdown(cells: Sequence[Sequence[str]]) -> str:
+    lines = ["| " + " | ".join(row) + " |" for row in cells]
+    return "\n".join([lines[0], "|" + "---|" * len(cells[0]), *lines[1:]])
+
+
+def _number(figures: dict[str, float | None], key: str) -> str:
+    value = figures.get(key)
+    return "–" if value is None else f"{value:.1f}"
