@@ -1,6 +1,6 @@
 """How long the class hierarchy takes, and how much memory: WordNet, the paper's graph, and a million generated classes.
 
-    python benchmarks/taxonomy.py            # about two minutes; --nodes 100000 for a quick look
+    python benchmarks/taxonomy.py            # about a minute; --nodes 100000 for a quick look
 
 Each figure comes from a process of its own, so that peak memory (all of it, Python and libraries included) is its own.
 """
