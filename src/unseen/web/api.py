@@ -86,7 +86,7 @@ def make_router(service: Service) -> APIRouter:
         served = service.served(options.bundle)
         if len(files) > MAX_FILES:
             raise Refused(413, f"{len(files)} files are too many: send at most {MAX_FILES} at a time.")
-        count = _count(served, options.candidates)
+        candidates, count = _candidates(served, options.candidates)
         named = ((file.filename or f"photo {number}", file) for number, file in enumerate(files, 1))
         # One byte more than allowed is read, so that a larger file is noticed without being held.
         photos, unreadable = service.look_at(
@@ -95,7 +95,7 @@ def make_router(service: Service) -> APIRouter:
         if not photos:
             listed = "; ".join(f"{item['photo']}: {item['why']}" for item in unreadable)
             raise Refused(422, f"No photo could be read. {listed}", unreadable=unreadable)
-        ranked = service.rank(served, photos, k=options.k, candidates=options.candidates, shift=options.seen_shift)
+        ranked = service.rank(served, photos, k=options.k, candidates=candidates, shift=options.seen_shift)
         return _ranking(served, options, count, ranked, started, unreadable=unreadable)
 
     @router.post("/rank", tags=["photos"], summary="Rank remembered photos again", response_model=s.Ranking)
@@ -106,7 +106,7 @@ def make_router(service: Service) -> APIRouter:
         served = service.served(request.bundle)
         for id in request.watch:
             _known(served, id)
-        count = _count(served, request.candidates)
+        candidates, count = _candidates(served, request.candidates)
         kept = [(token, service.photos.get(token)) for token in dict.fromkeys(request.tokens)]
         photos = [(token, photo) for token, photo in kept if photo is not None]
         if not photos:
@@ -115,7 +115,7 @@ def make_router(service: Service) -> APIRouter:
             served,
             photos,
             k=request.k,
-            candidates=request.candidates,
+            candidates=candidates,
             shift=request.seen_shift,
             watch=request.watch,
         )
@@ -230,9 +230,10 @@ def _known(served, id: str) -> str:
     return id
 
 
-def _count(served, candidates: str) -> int:
-    """How many classes the candidates are; a wrong name is told before any work begins."""
-    return len(served.model.candidates(candidates))
+def _candidates(served, spec: str) -> tuple[str, int]:
+    """The candidates, and how many classes they are; a wrong name is told before any work begins."""
+    candidates = served.candidates(spec)
+    return candidates, len(served.model.candidates(candidates))
 
 
 def _ranking(served, options, classes: int, photos: list[dict], started: float, **more: Any) -> dict:

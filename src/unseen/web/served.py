@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from functools import cached_property
 from itertools import pairwise
@@ -26,6 +27,7 @@ class Served:
         self.bundle, self.taxonomy = model.bundle, model.bundle.taxonomy
         self.network = model.bundle.backbone.checksum
         self._centres: dict[str, np.ndarray] = {}
+        self._ranking = threading.Lock()  # one at a time: it uses all cores, and a block of scores is large
 
     def info(self) -> dict[str, Any]:
         bundle = self.bundle
@@ -82,9 +84,10 @@ class Served:
         self, features: np.ndarray, k: int, candidates: str, shift: float, watch: Sequence[str] = ()
     ) -> list[dict]:
         """For each row of features: the k best labels, the average class's score, and the place of watched ones."""
-        found = self.model.labels(features, k, candidates, shift)
-        averages = self._averages(features, candidates, shift)
-        places = self._places(features, candidates, shift, watch) if watch else [[] for _ in found]
+        with self._ranking:
+            found = self.model.labels(features, k, candidates, shift)
+            averages = self._averages(features, candidates, shift)
+            places = self._places(features, candidates, shift, watch) if watch else [[] for _ in found]
         return [
             {
                 "labels": [self.answer(label) for label in labels],
@@ -93,6 +96,12 @@ class Served:
             }
             for labels, average, watched in zip(found, averages, places, strict=True)
         ]
+
+    def candidates(self, spec: str) -> str:
+        """One spelling for each list of candidates, since what is computed for a list is kept under its name."""
+        kind, colon, name = spec.removesuffix("+1k").removesuffix("+1K").partition(":")
+        name = self.taxonomy.resolve(name) if kind == "subtree" else name
+        return kind + colon + name + ("+1K" if spec.lower().endswith("+1k") else "")
 
     def answer(self, label: Label) -> dict[str, Any]:
         answer = label.as_dict()
@@ -110,8 +119,7 @@ class Served:
             if len(self._centres) >= 64:
                 self._centres.clear()
             self._centres[candidates] = self.bundle.solution.classifiers[rows].mean(axis=0)
-        points = self.bundle.solution.projection(np.atleast_2d(features))
-        return points @ self._centres[candidates] - shift * self.is_seen[rows].mean()
+        return self.model.points(features) @ self._centres[candidates] - shift * self.is_seen[rows].mean()
 
     def _places(self, features: np.ndarray, candidates: str, shift: float, watch: Sequence[str]) -> list[list[dict]]:
         """Where the watched classes stand among the candidates, for each photo."""

@@ -132,7 +132,8 @@ class Service:
                 title = f"{served.bundle.backbone.name} alone"
                 columns.append({"bundle": NETWORK, "title": title, "method": NETWORK} | alone)
         for served in chosen:
-            answer = served.rank(photo.features[served.network][None], k, candidates, 0.0)[0]
+            features = photo.features[served.network][None]
+            answer = served.rank(features, k, served.candidates(candidates), 0.0)[0]
             columns.append({"bundle": served.name, "title": served.name, "method": served.bundle.method} | answer)
         return columns
 
