@@ -77,7 +77,7 @@ def remove(
     emit(result, json_, lambda: stdout.print(f"{out}: {len(smaller):,} nodes left"))
 
 
-@command("rename", examples='unseen rename my-bundle --id n02439033 --name "forest giraffe" --name okapi --out renamed')
+@command("rename", examples='unseen rename my-bundle --id n02439398 --name "forest giraffe" --name okapi --out renamed')
 def rename(
     bundle: BundleArgument,
     out: OutOption,
