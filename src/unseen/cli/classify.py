@@ -121,7 +121,7 @@ def explanations(model, answers) -> dict:
 
 
 def show_labels(name: str, labels) -> None:
-    table = Table("", "label", "id", "score", "trust", "", title=name, title_justify="left", title_style="bold")
+    table = Table("", "label", "id", "score", "trust", title=name, title_justify="left", title_style="bold")
     top = max((label.score for label in labels), default=1.0)
     for place, label in enumerate(labels, 1):
         mark = "[green]seen[/green]" if label.seen else "[magenta]unseen[/magenta]"
