@@ -37,6 +37,7 @@ JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON object on
 COMMANDS = [
     "demo",
     "classify",
+    "serve",
     "train",
     "evaluate",
     "calibrate",
