@@ -9,10 +9,12 @@ Only names and places are held, packed: 1.28 million photos take about 100 MB, a
 
 from __future__ import annotations
 
+import hashlib
 import os
 import tarfile
+from array import array
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +27,8 @@ PHOTO_ENDINGS = {"jpg", "jpeg", "png", "webp", "bmp", "gif", "tif", "tiff", "ppm
 
 @dataclass(frozen=True)
 class PhotoSet:
-    """Photo i is `sizes[i]` bytes from `offsets[i]` of its file (the whole file where the size is 0)."""
+    """Photo i is `sizes[i]` bytes from `offsets[i]` of its file; the whole file where the offset is 0, as no photo in a
+    shard can begin there."""
 
     names: bytes  # file names, joined
     name_ends: np.ndarray  # n, int64: where each photo's file name ends in `names`
@@ -34,116 +37,143 @@ class PhotoSet:
     labels: np.ndarray  # n, int32: position of its class among the seen ones
     root: str
     empty_classes: tuple[str, ...] = ()  # class folders without a photo
+    skipped_classes: tuple[str, ...] = ()  # not seen classes of the bundle
 
     def __len__(self) -> int:
         return len(self.labels)
 
     def name(self, i: int) -> str:
         start = self.name_ends[i - 1] if i else 0
-        return self.names[start : self.name_ends[i]].decode("utf-8", "surrogateescape")
+        return os.fsdecode(self.names[start : self.name_ends[i]])
 
     def read(self, i: int) -> Path | bytes:
         """What a photo reader takes: a path, or the bytes within a shard."""
         path = Path(self.root) / self.name(i)
-        if not self.sizes[i]:
+        if not self.offsets[i]:
             return path
         with open(path, "rb") as file:
             file.seek(self.offsets[i])
             return file.read(self.sizes[i])
 
     def where(self, i: int) -> str:
-        name = f"{self.root}/{self.name(i)}"
-        return f"{name} at byte {self.offsets[i]}" if self.sizes[i] else name
+        name = str(Path(self.root) / self.name(i))
+        return f"{name} at byte {self.offsets[i]}" if self.offsets[i] else name
 
     def subset(self, chosen: np.ndarray) -> PhotoSet:
-        names = [self.name(int(i)).encode("utf-8", "surrogateescape") for i in chosen]
+        names = [os.fsencode(self.name(int(i))) for i in chosen]
         ends = np.cumsum([len(name) for name in names], dtype=np.int64)
-        arrays = (self.offsets[chosen], self.sizes[chosen], self.labels[chosen])
-        return PhotoSet(b"".join(names), ends, *arrays, self.root, self.empty_classes)
+        columns = {key: getattr(self, key)[chosen] for key in ("offsets", "sizes", "labels")}
+        return replace(self, names=b"".join(names), name_ends=ends, **columns)
+
+    def digest(self) -> str:
+        """Tells lists of photos apart, wherever their folder lies: names, places and classes."""
+        found = hashlib.sha256(self.names)
+        for column in (self.name_ends, self.offsets, self.labels):
+            found.update(column)
+        return found.hexdigest()[:12]
+
+    @property
+    def remarks(self) -> list[str]:
+        """What a person should know of the folder."""
+        told = []
+        if self.empty_classes:
+            told.append(f"{len(self.empty_classes)} class folders hold no photo: {_some(self.empty_classes)}")
+        if self.skipped_classes:
+            skipped = f"{len(self.skipped_classes)} classes are not seen ones and are left out"
+            told.append(f"{skipped}: {_some(self.skipped_classes)}")
+        return told
 
 
-def open_photo_set(folder: str | Path, seen_ids: Sequence[str], skip_unknown: bool = False) -> PhotoSet:
-    """The photos of seen classes in a folder of class folders, or of tar shards."""
+def open_photo_set(
+    folder: str | Path, seen_ids: Sequence[str], skip_unknown: bool = False, order: Sequence[str] | None = None
+) -> PhotoSet:
+    """The photos of seen classes in a folder of class folders, or of tar shards.
+
+    `order`: the classes that numbers in shards count, where it is not that of `seen_ids`.
+    """
     folder = Path(folder)
     if not folder.is_dir():
         raise UnseenError(f"{folder}: there is no such folder of photos")
     labels = {id: label for label, id in enumerate(seen_ids)}
     shards = sorted(folder.glob("*.tar"))
-    photos = _from_shards(folder, shards, labels) if shards else _from_folder(folder, labels, skip_unknown)
+    photos = _from_shards(folder, shards, labels, order or seen_ids) if shards else _from_folder(folder, labels)
+    unknown = photos.skipped_classes
+    if unknown and not skip_unknown:
+        raise UnseenError(
+            f"{folder}: {len(unknown)} classes are not seen classes of this bundle: {_some(unknown)}. "
+            "Photos are sorted by class id; leave such classes out with --skip-unknown."
+        )
     if not len(photos):
-        raise UnseenError(f"{folder}: holds no photo of a seen class")
+        raise UnseenError(f"{folder}: holds no photo of a seen class" + "".join(f". {it}" for it in photos.remarks))
     return photos
 
 
-def _from_folder(folder: Path, labels: Mapping[str, int], skip_unknown: bool) -> PhotoSet:
+def _from_folder(folder: Path, labels: Mapping[str, int]) -> PhotoSet:
     classes = list_classes(folder)
-    unknown = [name for name in classes if name not in labels]
-    if unknown and (not skip_unknown or len(unknown) == len(classes)):
-        some = ", ".join(unknown[:5]) + (", ..." if len(unknown) > 5 else "")
-        raise UnseenError(
-            f"{folder}: {len(unknown)} of {len(classes)} class folders are not seen classes of this bundle: {some}. "
-            "Folders are named by class id; leave such folders out with --skip-unknown."
-        )
-    table = _Table(folder)
-    found = set()
-    for photo in list_photos(folder, [name for name in classes if name in labels]):
+    table, found = _Table(folder), set()
+    for photo in list_photos(folder, labels):
         found.add(photo.class_id)
         table.add(f"{photo.class_id}/{photo.path.name}", 0, 0, labels[photo.class_id])
     empty = tuple(name for name in classes if name in labels and name not in found)
-    return table.photo_set(empty)
+    return table.photo_set(empty, tuple(name for name in classes if name not in labels))
 
 
-def _from_shards(folder: Path, shards: Sequence[Path], labels: Mapping[str, int]) -> PhotoSet:
-    table = _Table(folder)
+def _from_shards(folder: Path, shards: Sequence[Path], labels: Mapping[str, int], order: Sequence[str]) -> PhotoSet:
+    table, unknown = _Table(folder), set()
     for shard in shards:
-        photos: dict[str, tuple[int, int]] = {}
-        classes: dict[str, int] = {}
-        try:
-            with tarfile.open(shard, "r:") as tar:
-                for member in tar:
-                    key, _, ending = member.name.partition(".")
-                    if not member.isfile():
-                        continue
-                    if ending.lower() in PHOTO_ENDINGS:
-                        photos[key] = (member.offset_data, member.size)
-                    elif ending in ("cls", "txt"):
-                        text = tar.extractfile(member).read(256).decode("utf-8", "replace").strip()
-                        classes[key] = _label(text, labels, f"{shard}:{member.name}")
-        except (tarfile.TarError, OSError) as error:
-            raise UnseenError(f"{shard}: cannot be read as an uncompressed tar file: {error}") from None
+        photos, classes = _read_shard(shard)
         without = [key for key in photos if key not in classes]
         if without:
             raise UnseenError(f"{shard}: {len(without)} photos have no .cls file beside them, {without[0]!r} the first")
-        for key, (offset, size) in photos.items():
-            table.add(shard.name, offset, size, classes[key])
-    return table.photo_set()
+        for key, place in photos.items():
+            told = classes[key]
+            # A class id, or a position in the class order.
+            id = order[int(told)] if told not in labels and told.isdecimal() and int(told) < len(order) else told
+            if id in labels:
+                table.add(shard.name, *place, labels[id])
+            else:
+                unknown.add(id)
+    return table.photo_set(skipped=tuple(sorted(unknown)))
 
 
-def _label(text: str, labels: Mapping[str, int], where: str) -> int:
-    if text in labels:
-        return labels[text]
-    if text.isdigit() and int(text) < len(labels):
-        return int(text)
-    raise UnseenError(
-        f"{where}: {text!r} is neither a seen class id nor a position among the {len(labels)} seen classes"
-    )
+def _read_shard(shard: Path) -> tuple[dict[str, tuple[int, int]], dict[str, str]]:
+    """Where each photo lies (offset, size) and what its .cls file says, by the name that they share."""
+    photos: dict[str, tuple[int, int]] = {}
+    classes: dict[str, str] = {}
+    try:
+        with tarfile.open(shard, "r:") as tar:
+            for member in tar:
+                tar.members = []  # tarfile keeps all it has met otherwise
+                folder, slash, name = member.name.rpartition("/")
+                key, _, ending = name.partition(".")
+                key = folder + slash + key
+                if member.isfile() and ending.lower() in PHOTO_ENDINGS:
+                    photos[key] = (member.offset_data, member.size)
+                elif member.isfile() and ending.lower() == "cls":
+                    classes[key] = tar.extractfile(member).read(256).decode("utf-8", "replace").strip()
+    except (tarfile.TarError, OSError) as error:
+        raise UnseenError(f"{shard}: cannot be read as an uncompressed tar file: {error}") from None
+    return photos, classes
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
 
 
 class _Table:
-    """Grows a PhotoSet."""
+    """Grows a PhotoSet, packed all the while."""
 
     def __init__(self, root: Path):
-        self.root, self.names, self.length = root, [], 0
-        self.ends, self.offsets, self.sizes, self.labels = [], [], [], []
+        self.root, self.names = root, bytearray()
+        self.ends, self.offsets, self.sizes, self.labels = array("q"), array("q"), array("q"), array("i")
 
     def add(self, name: str, offset: int, size: int, label: int) -> None:
-        encoded = os.fsencode(name)
-        self.length += len(encoded)
-        self.names.append(encoded)
-        for column, value in zip((self.ends, self.offsets, self.sizes, self.labels),
-                                 (self.length, offset, size, label), strict=True):  # fmt: skip
-            column.append(value)
+        self.names += os.fsencode(name)
+        self.ends.append(len(self.names))
+        self.offsets.append(offset)
+        self.sizes.append(size)
+        self.labels.append(label)
 
-    def photo_set(self, empty: tuple[str, ...] = ()) -> PhotoSet:
-        big = [np.array(column, np.int64) for column in (self.ends, self.offsets, self.sizes)]
-        return PhotoSet(b"".join(self.names), *big, np.array(self.labels, np.int32), str(self.root), empty)
+    def photo_set(self, empty: tuple[str, ...] = (), skipped: tuple[str, ...] = ()) -> PhotoSet:
+        columns = [np.array(column) for column in (self.ends, self.offsets, self.sizes, self.labels)]
+        return PhotoSet(bytes(self.names), *columns, str(self.root), empty, skipped)

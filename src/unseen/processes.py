@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -35,7 +36,15 @@ class Processes(AbstractContextManager):
         if self.world > 1 and not dist.is_initialized():
             if self.device.type == "cuda":
                 torch.cuda.set_device(self.device)
-            dist.init_process_group("nccl" if self.device.type == "cuda" else "gloo")
+            # gloo beside nccl: counts and flags are exchanged on the CPU, without waiting for the GPU.
+            backend = "cpu:gloo,cuda:nccl" if self.device.type == "cuda" else "gloo"
+            try:
+                dist.init_process_group(backend)
+            except (ValueError, RuntimeError) as error:
+                raise UnseenError(
+                    f"process {self.rank} of {self.world} cannot join the others: {str(error).splitlines()[0]}. "
+                    "Start them with torchrun, which tells each where the others are."
+                ) from None
             self._own_group = True
         return self
 
@@ -59,14 +68,28 @@ class Processes(AbstractContextManager):
         """The sum of each value over the processes."""
         if self.world == 1:
             return values
-        dtype = torch.float32 if self.device.type == "mps" else torch.float64
-        total = torch.tensor(values, dtype=dtype, device=self.device)
+        total = torch.tensor(values, dtype=torch.float64)
         dist.all_reduce(total)
         return total.tolist()
 
     def any(self, flag: bool) -> bool:
         """Whether the flag is set in any process: all of them stop at the same step."""
         return self.sum([float(flag)])[0] > 0
+
+    def gather(self, value: Any) -> list[Any]:
+        """The value of every process, in the order of their ranks."""
+        if self.world == 1:
+            return [value]
+        values = [None] * self.world
+        dist.all_gather_object(values, value)
+        return values
+
+    def agree(self, value: Any, what: str) -> None:
+        """Refuse to go on where the processes do not see the same."""
+        values = self.gather(value)
+        if any(other != values[0] for other in values):
+            found = "; ".join(f"process {rank}: {other}" for rank, other in enumerate(values[:4]))
+            raise UnseenError(f"the processes disagree on {what} ({found}): all machines must see the same files")
 
     def wait(self) -> None:
         """Until every process has come here."""

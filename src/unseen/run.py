@@ -38,6 +38,12 @@ class Run:
             with writing(self.folder), open(self.folder / "log.jsonl", "a", encoding="utf-8") as file:
                 file.write(json.dumps(record) + "\n")
 
+    def start_log(self) -> None:
+        """Begin `log.jsonl` with what is known: a resumed run's log reads as one, a new run's starts empty."""
+        if self.folder is not None:
+            lines = "".join(json.dumps(record) + "\n" for record in self.records)
+            write_atomically(self.folder / "log.jsonl", lines.encode())
+
     def torch_device(self):
         """The torch device: `auto` takes CUDA, then MPS, then the CPU."""
         import torch

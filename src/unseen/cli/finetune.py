@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -35,7 +36,10 @@ def finetune(
     freeze_stages: Annotated[int, typer.Option(min=0, help="Leave the network's first stages as they are.")] = 0,
     mixed_precision: Annotated[bool, typer.Option(help="Half precision where CUDA has it.")] = True,
     validation: Annotated[float, typer.Option(help="Share of each class's photos to keep aside.")] = 0.0,
-    patience: Annotated[int, typer.Option(min=0, help="Stop after so many epochs without a better validation.")] = 0,
+    patience: Annotated[
+        int,
+        typer.Option(min=0, help="Stop after so many epochs without a better validation, and keep the best; 0: never."),
+    ] = 0,
     workers: Annotated[int, typer.Option(min=0, help="Processes that decode photos.")] = 2,
     skip_unknown: Annotated[bool, typer.Option(help="Leave out folders that are not seen classes.")] = False,
     seed: Annotated[int, typer.Option()] = 0,
@@ -46,8 +50,8 @@ def finetune(
     json_: JsonFlag = False,
 ) -> None:
     """Finetune the network under the predicted classifiers of its seen classes (the paper's second stage)."""
-    finished = (out / "bundle.json").exists()
-    if finished and not (resume or overwrite):
+    finished = (out / "bundle.json").exists() and not (out / "checkpoint.safetensors").exists()
+    if (out / "bundle.json").exists() and not (resume or overwrite):
         raise UnseenError(f"{out} is a finished bundle: choose another name, or replace it with --overwrite")
 
     from unseen.bundle import Bundle
@@ -55,9 +59,12 @@ def finetune(
     from unseen.finetune import finetune as tune
     from unseen.run import Run
 
+    first = int(os.environ.get("RANK", "0")) == 0  # of torchrun's processes one speaks
     if finished and resume:
-        say(f"{out} is finished already.")
         tuned = Bundle.load(out)
+        if "finetune" not in tuned.solution.details:
+            raise UnseenError(f"{out} is a finished bundle that was not finetuned: choose another name")
+        say(f"{out} is finished already.")
     else:
         settings = FinetuneSettings(
             epochs=epochs,
@@ -73,12 +80,20 @@ def finetune(
             validation=validation,
             patience=patience,
         )
-        run = Run(seed=seed, device=device, resume=resume, checkpoint_every=checkpoint_every)
-        tuned = tune(Bundle.load(bundle), images, out, settings, run,
-                     workers=workers, skip_unknown=skip_unknown, say=say)  # fmt: skip
-    result = {"bundle": str(out), **tuned.solution.details["finetune"]}
-    result["loss"], result["accuracy"] = last_figures(tuned.log)
-    emit(result, json_, lambda: _show(result))
+        tuned = tune(
+            Bundle.load(bundle),
+            images,
+            out,
+            settings,
+            Run(seed=seed, device=device, resume=resume, checkpoint_every=checkpoint_every),
+            workers=workers,
+            skip_unknown=skip_unknown,
+            say=say if first else lambda message: None,
+        )
+    if first:
+        result = {"bundle": str(out), **tuned.solution.details["finetune"]}
+        result["loss"], result["accuracy"] = last_figures(tuned.log)
+        emit(result, json_, lambda: _show(result))
 
 
 def last_figures(log: list[dict]) -> tuple[float | None, float | None]:
