@@ -433,8 +433,8 @@ def test_additions_to_the_papers_graph(load, authors_lists):
     ("content", "says"),
     [
         (
-            "id,name,parent\nx,X,okapi\nn02439398,okapi,\n",
-            "mine.csv:3: 'n02439398' is already in the",
+            "id,name,parent\nx,X,okapi\nn02439398,my okapi,\n",
+            "mine.csv:3: 'n02439398' is already in the hierarchy (okapi). Give",
         ),
         ("name,parent\nmy crane,crane\n", "mine.csv:2: the parent 'crane' names 2 classes; use the id"),
         (

@@ -17,6 +17,8 @@ import json
 import os
 import platform
 import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
 from importlib.metadata import PackageNotFoundError, version
@@ -41,6 +43,8 @@ if TYPE_CHECKING:
     from unseen.backbones import Backbone
 
 FORMAT = 1
+PRECISIONS = {"fp32": np.float32, "fp16": np.float16}
+BUILT_IN = ("imagenet", "paper", "wordnet")  # kinds of hierarchies that are made of WordNet's nodes
 
 
 @dataclass
@@ -68,7 +72,9 @@ class Bundle:
     backbone: BackboneInfo
     seed: int = 0
     log: list[dict] = field(default_factory=list)
-    added: list[str] = field(default_factory=list)
+    added: list[str] = field(default_factory=list)  # classes that were not there when it was trained
+    connecting: list[str] = field(default_factory=list)  # nodes that came along from WordNet to link those in
+    precision: str = "fp32"  # how the classifiers are stored
     network: dict[str, np.ndarray] | None = None  # finetuned weights
     made: dict[str, Any] = field(default_factory=lambda: _circumstances())
     path: Path | None = None
@@ -93,10 +99,18 @@ class Bundle:
 
     @property
     def is_class(self) -> np.ndarray:
-        """N, bool: what a photo may be called. WordNet's inner nodes outside ImageNet-21K only connect the others."""
-        wordnet, imagenet = set(Taxonomy.wordnet().ids), set(imagenet_21k())
-        added = set(self.added)
-        mask = np.array([i in imagenet or i in added or i not in wordnet for i in self.ids], dtype=bool)
+        """N, bool: what a photo may be called.
+
+        In a hierarchy of the user's own, all of it. In the built-in ones WordNet's nodes outside ImageNet-21K only
+        connect the others, but for those that the user named.
+        """
+        mask = np.ones(len(self), dtype=bool)
+        if self.taxonomy.source.get("kind") in BUILT_IN:
+            imagenet, wordnet = set(imagenet_21k()), Taxonomy.wordnet()
+            mask[:] = [i in imagenet or i not in wordnet for i in self.ids]
+        mask[self.taxonomy.indices(self.connecting)] = False
+        named = [i for i in self.taxonomy.source.get("named", ()) if i in self.taxonomy]
+        mask[self.taxonomy.indices([*self.added, *named])] = True
         return mask | self.is_seen
 
     def make_method(self) -> Method:
@@ -140,15 +154,22 @@ class Bundle:
 
     # -- saving --------------------------------------------------------------------------------------------------
 
-    def save(self, path: str | Path, precision: str = "fp32") -> Path:
-        """Write the bundle beside its place, then move it there: a crash leaves the old one or the new one, whole."""
+    def save(self, path: str | Path, precision: str | None = None) -> Path:
+        """Write the bundle beside its place, then move it there: a crash leaves the old one or the new one, whole.
+
+        `precision` is fp32 or fp16, by default what it was before. Only the classifiers are stored so, and no answer is
+        computed in fp16.
+        """
         path = Path(path)
+        self.precision = precision or self.precision
+        if self.precision not in PRECISIONS:
+            raise UnseenError(f"classifiers are stored as {' or '.join(PRECISIONS)}, not {self.precision!r}")
         check_place(path)
         fresh = path.with_name(f".{path.name}.{os.getpid()}.saving")
         with writing(path):
             try:
                 fresh.mkdir(parents=True)
-                self._write_files(fresh, np.float16 if precision == "fp16" else np.float32)
+                self._write_files(fresh)
                 old = path.with_name(f".{path.name}.{os.getpid()}.old")
                 if path.exists():
                     os.rename(path, old)
@@ -159,14 +180,19 @@ class Bundle:
         self.path = path
         return path
 
-    def _write_files(self, folder: Path, dtype: type) -> None:
+    def _write_files(self, folder: Path) -> None:
         solution = self.solution
-        arrays = {"classifiers": solution.classifiers.astype(dtype), "known": self.known}
+        with np.errstate(over="ignore"):
+            classifiers = solution.classifiers.astype(PRECISIONS[self.precision])
+        if not np.isfinite(classifiers).all():
+            raise UnseenError(f"the classifiers hold numbers that are not finite in {self.precision}: nothing is saved")
+        arrays = {"classifiers": classifiers, "known": self.known}
         arrays |= {f"projection.{key}": value for key, value in solution.projection.arrays().items()}
         arrays |= {key: getattr(solution, key) for key in ("answers", "trust") if getattr(solution, key) is not None}
         state = {f"state.{key}": value for key, value in solution.state.items()}
         state |= {f"vectors.{i}": part for i, part in enumerate(self.vectors.parts)}
         classes = {"taxonomy": self.taxonomy.to_json(), "seen": self.seen_ids, "added": self.added}
+        classes["connecting"] = self.connecting
 
         files = {
             "classes.json": json.dumps(classes, ensure_ascii=False).encode(),
@@ -198,6 +224,7 @@ class Bundle:
             "backbone": asdict(self.backbone),
             "projection": {"kind": self.solution.projection.kind, "settings": self.solution.projection.settings()},
             "shape": list(self.solution.classifiers.shape),
+            "precision": self.precision,
             "details": self.solution.details,
             "made": self.made,
         }
@@ -231,6 +258,8 @@ class Bundle:
                 seed=header["seed"],
                 log=[json.loads(line) for line in lines],
                 added=classes["added"],
+                connecting=classes["connecting"],
+                precision=header["precision"],
                 network=weights,
                 made=header["made"],
                 path=path,
@@ -253,6 +282,7 @@ class Bundle:
             raise UnseenError(f"{where}: {len(self)} classes, but {', '.join(wrong)} rows: make the bundle again")
         if len(self.known) != len(self.seen):
             raise UnseenError(f"{where}: {len(self.seen)} seen classes, but {len(self.known)} known classifiers")
+        self.taxonomy.indices([*self.added, *self.connecting])
         if not np.isfinite(solution.classifiers).all():
             raise UnseenError(f"{where}: the classifiers hold NaN or infinity: make the bundle again")
 
@@ -269,8 +299,8 @@ def check_place(path: Path) -> None:
     parent = path.resolve().parent
     while not parent.exists():
         parent = parent.parent
-    if not os.access(parent, os.W_OK):
-        raise UnseenError(f"cannot write to {parent}: it is read-only for this user")
+    with writing(parent):  # trying is the only sure way to know
+        os.rmdir(tempfile.mkdtemp(dir=parent, prefix=".unseen-"))
 
 
 def _read_header(path: Path) -> dict[str, Any]:
@@ -314,14 +344,30 @@ def _solution(header: dict, arrays: dict, state: dict) -> Solution:
 
 
 def _vectors(taxonomy: Taxonomy, parts: tuple[np.ndarray, ...], saved: dict) -> ClassVectors:
-    empty = ~np.any([part.any(axis=1) for part in parts], axis=0) if parts else np.ones(len(taxonomy), dtype=bool)
-    zero = [taxonomy.ids[row] for row in np.flatnonzero(empty)]
-    coverage = Coverage(classes=len(taxonomy), zero=zero, missed_words={})
-    return ClassVectors(parts, tuple(saved["names"]), saved["provenance"], coverage)
+    names = tuple(saved["names"])
+    return ClassVectors(parts, names, saved["provenance"], coverage_of(taxonomy, parts, names))
+
+
+def coverage_of(
+    taxonomy: Taxonomy,
+    parts: Sequence[np.ndarray],
+    names: Sequence[str],
+    missed_words: Mapping[str, int] | None = None,
+) -> Coverage:
+    """Which classes have no vector, told from the vectors themselves. Words that were missed are not: give them."""
+    empty = [~part.any(axis=1) for part in parts]
+    rows = np.flatnonzero(np.all(empty, axis=0)) if parts else np.arange(len(taxonomy))
+    return Coverage(
+        classes=len(taxonomy),
+        zero=[taxonomy.ids[row] for row in rows],
+        missed_words=missed_words or {},
+        zero_names=[taxonomy.lemmas[row][0] for row in rows],
+        zero_by_part={name: int(none.sum()) for name, none in zip(names, empty, strict=True)},
+    )
 
 
 def _pack(arrays: dict[str, np.ndarray]) -> bytes:
-    return save({key: np.ascontiguousarray(value) for key, value in arrays.items()})
+    return save({key: np.asarray(value, order="C") for key, value in arrays.items()})  # numbers (0-d) stay such
 
 
 def _circumstances() -> dict[str, Any]:

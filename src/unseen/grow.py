@@ -6,77 +6,84 @@ before keep theirs: adding one never moves the answers for the others against ea
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from unseen.bundle import Bundle
+from unseen.bundle import Bundle, coverage_of
 from unseen.errors import UnseenError
 from unseen.problem import normalise_rows
 from unseen.semantics import ClassVectors, semantics_from_provenance
 from unseen.taxonomy import Node, Taxonomy
+from unseen.taxonomy_additions import check_connected, completed, connecting_nodes, reserve_of
 from unseen.text_encoder import encoder_installed, needs_encoder
 
 
 def add_classes(bundle: Bundle, nodes: Sequence[Node]) -> Bundle:
     """The bundle with new classes, each given by id, names, parents and perhaps a definition.
 
-    A parent may be an id, or a name that means one class only. A new class may be the parent of another new one.
+    A parent may be an id, or a name that means one class only; a new class may be the parent of another new one. Parents
+    that only WordNet has come along with what is above them. For a WordNet id, names and parents may be left out. A node
+    that so far only connected others becomes a class, with the classifier that it has.
     """
     if not nodes:
         raise UnseenError("no class to add was given")
     method = bundle.make_method()
-    new_ids = {node.id for node in nodes}
-    resolved = []
-    for node in nodes:
-        if not node.parents:
-            raise UnseenError(f"{node.id}: a new class needs a parent, so that it has something to borrow from")
-        parents = tuple(p if p in new_ids else bundle.taxonomy.resolve(p) for p in node.parents)
-        resolved.append(replace(node, parents=parents))
-    taxonomy = bundle.taxonomy.extend(resolved)
+    present = set(node.id for node in nodes if node.id in bundle.taxonomy)
+    _check_only_connecting(bundle, [node.id for node in nodes if node.id in present])
+    new = _resolved(bundle.taxonomy, [completed(node) for node in nodes if node.id not in present])
+    connecting = connecting_nodes(bundle.taxonomy, new)
+    taxonomy = bundle.taxonomy.extend([*connecting, *new]) if new else bundle.taxonomy
+    check_connected(bundle.taxonomy, taxonomy, [node.id for node in new])
     rows = np.arange(len(bundle), len(taxonomy))
     vectors, guessed = _grown_vectors(bundle, taxonomy, rows)
-    problem = bundle.problem(taxonomy, vectors)
-    solution = bundle.solution
-    predicted = method.predict(problem, solution.state, rows).astype(np.float32)
-    grown = replace(
-        solution,
-        classifiers=np.concatenate([solution.classifiers, predicted]),
-        answers=_append(solution.answers, lambda: np.full(len(rows), bundle.method != "network")),
-        trust=_append(solution.trust, lambda: method.trust(problem, solution.state, rows)),
-        details=solution.details | ({"text_guessed": guessed} if guessed else {}),
+    added = [node.id for node in nodes]
+    kept = [i for i in bundle.connecting if i not in set(added)]
+    return replace(
+        bundle,
+        taxonomy=taxonomy,
+        vectors=vectors,
+        solution=_grown_solution(bundle, method, taxonomy, vectors, rows, guessed),
+        added=bundle.added + added,
+        connecting=kept + [node.id for node in connecting],
+        path=None,
     )
-    added = bundle.added + [node.id for node in resolved]
-    return replace(bundle, taxonomy=taxonomy, vectors=vectors, solution=grown, added=added, path=None)
+
+
+def already_classes(bundle: Bundle, nodes: Sequence[Node]) -> list[str]:
+    """The ids among `nodes` that the bundle has as classes already."""
+    is_class = bundle.is_class
+    return [node.id for node in nodes if node.id in bundle.taxonomy and is_class[bundle.taxonomy.index(node.id)]]
 
 
 def remove_classes(bundle: Bundle, ids: Sequence[str]) -> Bundle:
     """The bundle without these classes; their children go to their parents. Seen classes cannot be removed."""
-    gone = bundle.taxonomy.indices(ids)
+    gone = np.unique(bundle.taxonomy.indices(ids))
     seen = bundle.is_seen[gone]
     if seen.any():
         named = ", ".join(bundle.ids[row] for row in gone[seen][:5])
         raise UnseenError(f"{named}: seen classes belong to the network and cannot be removed; use candidates instead")
     kept = np.setdiff1d(np.arange(len(bundle)), gone)
     taxonomy = bundle.taxonomy.without(ids)
-    solution, vectors = bundle.solution, bundle.vectors
-    smaller = replace(
-        solution,
-        classifiers=solution.classifiers[kept],
-        answers=None if solution.answers is None else solution.answers[kept],
-        trust=None if solution.trust is None else solution.trust[kept],
-    )
+    solution, vectors, removed = bundle.solution, bundle.vectors, set(ids)
     parts = tuple(part[kept] for part in vectors.parts)
-    removed = set(ids)
-    coverage = replace(vectors.coverage, classes=len(kept), zero=[i for i in vectors.coverage.zero if i not in removed])
+    guessed = [i for i in solution.details.get("text_guessed", []) if i not in removed]
     return replace(
         bundle,
         taxonomy=taxonomy,
         seen=taxonomy.indices(bundle.seen_ids),
-        vectors=replace(vectors, parts=parts, coverage=coverage),
-        solution=smaller,
+        vectors=replace(vectors, parts=parts, coverage=coverage_of(taxonomy, parts, vectors.names)),
+        solution=replace(
+            solution,
+            classifiers=solution.classifiers[kept],
+            answers=None if solution.answers is None else solution.answers[kept],
+            trust=None if solution.trust is None else solution.trust[kept],
+            details=_with_guessed(solution.details, guessed),
+        ),
         added=[i for i in bundle.added if i not in removed],
+        connecting=[i for i in bundle.connecting if i not in removed],
         path=None,
     )
 
@@ -89,30 +96,88 @@ def rename_class(bundle: Bundle, id: str, names: Sequence[str]) -> Bundle:
     return replace(bundle, taxonomy=Taxonomy(old.ids, lemmas, graph, old.own_definitions, old.source), path=None)
 
 
+def _check_only_connecting(bundle: Bundle, ids: Sequence[str]) -> None:
+    is_class = bundle.is_class
+    known = [i for i in ids if is_class[bundle.taxonomy.index(i)]]
+    if known:
+        named = ", ".join(f"{i} ({bundle.taxonomy.name(i)})" for i in known[:5])
+        raise UnseenError(f"already a class of this bundle: {named}. A new class needs an id of its own.")
+
+
+def _resolved(taxonomy: Taxonomy, nodes: Sequence[Node]) -> list[Node]:
+    """The nodes with ids for parents: new ones, those of the hierarchy, those of WordNet; ids before names."""
+    new_ids = {node.id for node in nodes}
+    reserve = reserve_of(taxonomy)
+
+    def meant(parent: str) -> str:
+        if parent in new_ids or parent in taxonomy or (reserve is not None and parent in reserve):
+            return parent
+        if reserve is not None and not taxonomy.senses(parent) and reserve.senses(parent):
+            return reserve.resolve(parent)
+        return taxonomy.resolve(parent)
+
+    for node in nodes:
+        if not node.lemmas:
+            raise UnseenError(f"{node.id}: a new class needs a name")
+        if not node.parents:
+            raise UnseenError(f"{node.id}: a new class needs a parent, so that it has something to borrow from")
+    return [replace(node, parents=tuple(dict.fromkeys(map(meant, node.parents)))) for node in nodes]
+
+
+def _grown_solution(bundle: Bundle, method, taxonomy: Taxonomy, vectors: ClassVectors, rows: np.ndarray, guessed):
+    """The stored solution with predictions for the new rows."""
+    solution = bundle.solution
+    if not len(rows):
+        return solution
+    problem = bundle.problem(taxonomy, vectors)
+    predicted = method.predict(problem, solution.state, rows).astype(np.float32)
+    if not np.isfinite(predicted).all():
+        raise UnseenError(f"{bundle.method} predicts NaN or infinity for the new classes: train the bundle again")
+    return replace(
+        solution,
+        classifiers=np.concatenate([solution.classifiers, predicted]),
+        answers=_append(solution.answers, lambda: np.full(len(rows), bundle.method != "network")),
+        trust=_append(solution.trust, lambda: method.trust(problem, solution.state, rows)),
+        details=_with_guessed(solution.details, [*solution.details.get("text_guessed", []), *guessed]),
+    )
+
+
 def _grown_vectors(bundle: Bundle, taxonomy: Taxonomy, rows: np.ndarray) -> tuple[ClassVectors, list[str]]:
     """The stored vectors with rows for the new classes from the same sources; and the ids whose text had to be guessed.
 
-    Without the sentence encoder a new class's text vector is the mean of its parents'.
+    Without the sentence encoder the text vector of a class that is not WordNet's is the mean of its parents'.
     """
-    parts, guessed, missed = [], [], {}
+    if not len(rows):
+        return bundle.vectors, []
+    parts, guessed, missed = [], [], Counter(bundle.vectors.coverage.missed_words)
     for old, source in zip(bundle.vectors.parts, bundle.vectors.provenance, strict=True):
         part = np.concatenate([old, np.zeros((len(rows), old.shape[1]), np.float32)])
-        if source["kind"] == "text" and not encoder_installed() and needs_encoder(taxonomy, rows):
-            for row in rows:
-                above = taxonomy.indices(taxonomy.parents(taxonomy.ids[row]))
-                part[row] = part[above].mean(axis=0)
-            guessed = [taxonomy.ids[row] for row in rows]
-        else:
+        unreadable = np.zeros(0, np.int64)
+        if source.get("kind") == "text" and not encoder_installed():
+            unreadable = np.array([row for row in rows if needs_encoder(taxonomy, [row])], np.int64)
+        readable = np.setdiff1d(rows, unreadable)
+        if len(readable):
             semantics = semantics_from_provenance(source)
-            part[rows] = semantics.encode(taxonomy, rows)
+            part[readable] = normalise_rows(semantics.encode(taxonomy, readable))
             if hasattr(semantics, "missed_words"):
-                missed |= semantics.missed_words(taxonomy, rows)
-        part[rows] = normalise_rows(part[rows])
+                missed.update(semantics.missed_words(taxonomy, readable))
+        for row in _parents_first(taxonomy, unreadable):
+            above = taxonomy.indices(taxonomy.parents(taxonomy.ids[row]))
+            part[row] = normalise_rows(part[above].mean(axis=0, keepdims=True))[0]
+        guessed += [taxonomy.ids[row] for row in unreadable]
         parts.append(part)
-    old = bundle.vectors.coverage
-    empty = [taxonomy.ids[row] for row in rows if not any(part[row].any() for part in parts)]
-    coverage = replace(old, classes=len(taxonomy), zero=[*old.zero, *empty], missed_words=missed)
+    coverage = coverage_of(taxonomy, parts, bundle.vectors.names, missed)
     return replace(bundle.vectors, parts=tuple(parts), coverage=coverage), guessed
+
+
+def _parents_first(taxonomy: Taxonomy, rows: np.ndarray) -> list[int]:
+    """Rows in an order in which no class comes before one that is above it: what is above a class has fewer above it."""
+    return sorted(rows.tolist(), key=lambda row: len(taxonomy.ancestors(taxonomy.ids[row])))
+
+
+def _with_guessed(details: dict, guessed: list[str]) -> dict:
+    rest = {key: value for key, value in details.items() if key != "text_guessed"}
+    return rest | {"text_guessed": guessed} if guessed else rest
 
 
 def _append(array: np.ndarray | None, more) -> np.ndarray | None:

@@ -76,10 +76,14 @@ class Draft:
         return Taxonomy.trusted(self.ids, self.lemmas, graph, self.definitions, source)
 
     def additions(self, base: Taxonomy, reserve: Taxonomy | None = None) -> list[Node]:
-        """The file's classes as new nodes of `base`. Parents: ids or names, of the file, of `base` or of `reserve`."""
-        self._name_the_nameless()
-        for id, line in zip(self.ids, self.lines, strict=True):
-            if id in base:
+        """The file's classes as nodes for `base`. Parents: ids or names, of the file, of `base` or of `reserve`.
+
+        A row may restate a class of `base` (its id, with no name or some of its names, under what is above it there):
+        it is given back as a node too, whose id is in `base`. Any other row with an id of `base` is a mistake.
+        """
+        self._name_the_nameless(base)
+        for id, names, line in zip(self.ids, self.lemmas, self.lines, strict=True):
+            if id in base and not set(map(plain, names)) <= set(map(plain, base.lemmas[base.index(id)])):
                 known = f"{id!r} is already in the hierarchy ({base.name(id)})"
                 raise self.error(line, f"{known}. Give a new class an id of its own, or drop this row.")
         by_name = self._rows_by_name()
@@ -98,10 +102,20 @@ class Draft:
         above = self._find_parents(find, "is neither in the file nor in the hierarchy", names)
         self._sound_graph(above)
         parents: list[list[str]] = [[] for _ in self.ids]
-        for child, row in zip(self.children, above, strict=True):
-            parents[child].append(self.ids[row] if row >= 0 else outside[row])
+        for edge, (child, row) in enumerate(zip(self.children, above, strict=True)):
+            parent = self.ids[row] if row >= 0 else outside[row]
+            if self.ids[child] in base:
+                self._check_restated(self.edge_lines[edge], self.ids[child], parent, base, reserve)
+            parents[child].append(parent)
         everything = zip(self.ids, self.lemmas, parents, strict=True)
         return [Node(id, lemmas, up, self.definitions.get(id, "")) for id, lemmas, up in everything]
+
+    def _check_restated(self, line: int, id: str, parent: str, base: Taxonomy, reserve: Taxonomy | None) -> None:
+        """Refuse a row that would move a class of `base`: an edge that is quietly left out would be worse."""
+        if parent in base.ancestors(id) or (reserve is not None and id in reserve and parent in reserve.parents(id)):
+            return
+        known = f"{id!r} is already in the hierarchy ({base.name(id)}), and not below {parent!r}"
+        raise self.error(line, f"{known}. Drop this row, or give your class an id of its own.")
 
     def _meant(self, text: str, by_name: dict[str, list[int]], base: Taxonomy, reserve: Taxonomy | None) -> str | None:
         """The id that `text` means: ids before names, the file before the hierarchy."""
@@ -170,8 +184,8 @@ class Draft:
                 rows.setdefault(name, []).append(row)
         return rows
 
-    def _name_the_nameless(self) -> None:
-        """Give nodes without a name WordNet's names if their id is WordNet's, or their id where that is a name."""
+    def _name_the_nameless(self, base: Taxonomy | None = None) -> None:
+        """Give nodes without a name those that their id has in `base` or in WordNet, or their id where it is a name."""
         from unseen.taxonomy_sources import is_wordnet_id, wordnet
 
         if not self.ids:
@@ -180,7 +194,9 @@ class Draft:
             if names:
                 continue
             id = self.ids[row]
-            if is_wordnet_id(id):
+            if base is not None and id in base:
+                self.lemmas[row] = base.lemmas[base.index(id)]
+            elif is_wordnet_id(id):
                 self.lemmas[row] = wordnet().lemmas[wordnet().index(id)]
             elif self.ids_are_names:
                 self.lemmas[row] = (tidy(id),)

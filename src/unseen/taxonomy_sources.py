@@ -14,6 +14,7 @@ from unseen import taxonomy_readers as readers
 from unseen.assets import data_file, fetch_asset, imagenet_21k
 from unseen.errors import UnseenError
 from unseen.taxonomy import Node, Taxonomy
+from unseen.taxonomy_additions import completed, connecting_nodes, reserve_of
 from unseen.taxonomy_search import close_matches, did_you_mean
 
 BUILT_IN = ("imagenet", "paper", "wordnet")
@@ -107,22 +108,24 @@ def _draft(path: Path) -> readers.Draft:
 
 
 def read_additions(path: str | Path, taxonomy: Taxonomy) -> list[Node]:
-    """The new classes in a file, ready for `taxonomy.extend`. Parents: ids or names, of the taxonomy or of the file."""
-    return _draft(Path(path)).additions(taxonomy)
+    """The classes in a file as nodes for `taxonomy`. Parents: ids or names, of the taxonomy, the file or WordNet.
+
+    Rows that only restate a class of the taxonomy are among them: those whose id is in the taxonomy.
+    """
+    return _draft(Path(path)).additions(taxonomy, reserve_of(taxonomy))
 
 
 def _with_additions(base: str, path: Path) -> Taxonomy:
-    """A built-in hierarchy with the new classes of a file. Parents that ImageNet lacks come along from WordNet."""
+    """A built-in hierarchy with the new classes of a file. Parents that it lacks come along from WordNet.
+
+    `source` keeps which WordNet nouns the file names as classes: they are meant to be answers, not only to connect.
+    """
     draft = _draft(path)
     taxonomy = getattr(Taxonomy, base)()
-    reserve = wordnet() if base == "imagenet" else None
-    nodes = draft.additions(taxonomy, reserve)
-    if reserve is not None:
-        borrowed = {id for node in nodes for id in node.parents if id not in taxonomy and id in reserve}
-        if borrowed:
-            source = taxonomy.source
-            taxonomy = reserve.subgraph([*taxonomy.ids, *borrowed])
-            taxonomy.source = source
-    grown = taxonomy.extend(nodes)
-    grown.source["additions"] = path.name
+    nodes = draft.additions(taxonomy, reserve_of(taxonomy))
+    new = [completed(node) for node in nodes if node.id not in taxonomy]
+    grown = taxonomy.extend([*connecting_nodes(taxonomy, new), *new])
+    facts = {"added": len(new), "additions": path.name, "already_there": len(nodes) - len(new)}
+    facts["named"] = [node.id for node in nodes if is_wordnet_id(node.id)]
+    grown.source.update({key: fact for key, fact in facts.items() if fact})
     return grown
