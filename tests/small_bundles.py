@@ -9,8 +9,7 @@ import torch
 from PIL import Image
 from torch import nn
 
-from unseen.backbones.base import Backbone
-from unseen.backbones.transform import PhotoTransform
+from unseen.backbones import Backbone, PhotoTransform, from_module
 from unseen.bundle import Bundle
 from unseen.pipeline import train
 from unseen.run import Run
@@ -25,7 +24,7 @@ FEATURES = 8
 
 
 class TinyNetwork(nn.Module):
-    """Photos B x 3 x H x W -> B x 8 -> B x classes, under timm's protocol for heads."""
+    """Photos B x 3 x H x W -> B x 8 -> B x classes: an ordinary network that knows nothing of this package."""
 
     def __init__(self, classes: int, seed: int = 0):
         super().__init__()
@@ -34,18 +33,8 @@ class TinyNetwork(nn.Module):
             self.stem = nn.Conv2d(3, FEATURES, 3, stride=2)
             self.head = nn.Linear(FEATURES, classes)
 
-    def forward_features(self, x):
-        return torch.relu(self.stem(x))
-
-    def forward_head(self, x, pre_logits: bool = False):
-        x = x.mean((2, 3))
-        return x if pre_logits else self.head(x)
-
     def forward(self, x):
-        return self.forward_head(self.forward_features(x))
-
-    def get_classifier(self):
-        return self.head
+        return self.head(torch.relu(self.stem(x)).mean((2, 3)))
 
 
 def small_taxonomy() -> Taxonomy:
@@ -56,7 +45,7 @@ def small_taxonomy() -> Taxonomy:
 
 
 def small_backbone(class_ids=SEEN, seed: int = 0) -> Backbone:
-    return Backbone(TinyNetwork(len(class_ids), seed), class_ids, PhotoTransform(32), "tiny")
+    return from_module(TinyNetwork(len(class_ids), seed), class_ids, PhotoTransform(32))
 
 
 def small_bundle(method: str = "kin", vectors: str = "glove", **options: Any) -> Bundle:

@@ -19,6 +19,8 @@ _HOME = {
     "WordVectors": "unseen.semantics",
     "load_vectors": "unseen.semantics",
     "load_backbone": "unseen.backbones",
+    "from_module": "unseen.backbones",
+    "PhotoTransform": "unseen.backbones",
     "Bundle": "unseen.bundle",
     "train": "unseen.pipeline",
     "load": "unseen.classifier",
@@ -30,6 +32,8 @@ __all__ = ["__version__", *_HOME]
 def __getattr__(name: str):
     if name in _HOME:
         return getattr(import_module(_HOME[name]), name)
+    if name == "backbones":
+        return import_module("unseen.backbones")
     raise AttributeError(f"module 'unseen' has no attribute {name!r}")
 
 

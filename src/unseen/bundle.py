@@ -55,9 +55,24 @@ class BackboneInfo:
     checksum: str
     num_features: int
     class_ids: list[str]
-    layer: str | None = None  # the last linear layer, where it had to be named
-    transform: dict[str, Any] | None = None  # the photo transform, where the network does not bring its own
+    layer: str | None = None  # the last linear layer, where the network does not tell
+    transform: dict[str, Any] | None = None  # how photos are prepared
+    weights: str | None = None  # the file of weights, where they are the user's own
     finetuned: bool = False
+
+    @classmethod
+    def of(cls, backbone: Backbone, weights: str | Path | None = None) -> BackboneInfo:
+        """What is needed to load a network again, and to tell whether it is still the same."""
+        file = weights or getattr(backbone, "weights_file", None)
+        return cls(
+            name=backbone.name,
+            checksum=backbone.checksum,
+            num_features=backbone.num_features,
+            class_ids=list(backbone.class_ids),
+            layer=getattr(backbone, "layer", None),
+            transform=json.loads(json.dumps(backbone.transform.to_dict())),
+            weights=str(Path(file).resolve()) if file else None,
+        )
 
 
 @dataclass
@@ -124,21 +139,40 @@ class Bundle:
     # -- the network ---------------------------------------------------------------------------------------------
 
     def load_backbone(self) -> Backbone:
-        """The network that these classifiers were made for, with its finetuned weights if there are any."""
-        from unseen.backbones import load_backbone
+        """The network that these classifiers were made for, with its finetuned weights if there are any.
+
+        For a network of the user's own this imports the module that it was made by.
+        """
+        from unseen.backbones import PhotoTransform, load_backbone
 
         info = self.backbone
-        backbone = load_backbone(info.name, classes=info.class_ids, layer=info.layer)
+        if info.name.startswith("module/"):
+            raise UnseenError(
+                f"{self._where} was made for a network in memory ({info.name.removeprefix('module/')}), which it does "
+                "not hold: build it again and pass it: unseen.load(bundle, backbone=from_module(network, class_ids))"
+            )
+        weights: Any = info.weights
         if self.network is not None:
             from torch import from_numpy
 
-            backbone.load_weights({name: from_numpy(array) for name, array in self.network.items()})
+            weights = {name: from_numpy(array) for name, array in self.network.items()}
+        elif info.weights is not None and not Path(info.weights).is_file():
+            raise UnseenError(
+                f"{self._where} was made for {info.name} with the weights {info.weights}, which are not there: put the "
+                "file back, or pass the network: unseen.load(bundle, backbone=load_backbone(name, weights=file))"
+            )
+        transform = None if info.transform is None else PhotoTransform(**info.transform)
+        backbone = load_backbone(info.name, info.class_ids, weights, info.layer, transform)
         self.check_backbone(backbone)
         return backbone
 
+    @property
+    def _where(self) -> str:
+        return f"bundle {self.path}" if self.path else "this bundle"
+
     def check_backbone(self, backbone: Backbone) -> None:
         """Refuse a network whose features these classifiers do not fit."""
-        info, where = self.backbone, f"bundle {self.path}" if self.path else "this bundle"
+        info, where = self.backbone, self._where
         if backbone.num_features != info.num_features:
             raise UnseenError(
                 f"{where} was made for {info.name} with {info.num_features} features; "

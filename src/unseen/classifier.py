@@ -180,12 +180,25 @@ class ZeroShotClassifier:
 
         return evaluate(self, images, candidates, **options)
 
-    def add(self, name: str, parents: Sequence[str], definition: str = "", id: str | None = None) -> str:
-        """Add a class by name and parents; it takes part in the answers at once. Returns its id."""
+    def add(
+        self,
+        name: str | Sequence[str] = (),
+        parents: str | Sequence[str] = (),
+        definition: str = "",
+        id: str | None = None,
+    ) -> str:
+        """Add a class by name (or names) and parents; it takes part in the answers at once. Returns its id.
+
+        For a WordNet id the rest may be left out: `model.add(id="n02439398")`.
+        """
         from unseen.grow import add_classes
+        from unseen.suggest import slug
         from unseen.taxonomy import Node
 
-        new = Node(id or name, (name,), tuple(parents), definition)
+        names = (name,) if isinstance(name, str) else tuple(name)
+        if not names and id is None:
+            raise UnseenError("a new class needs a name, or the id of a WordNet noun")
+        new = Node(id or slug(names[0]), names, parents, definition)
         self.replace_bundle(add_classes(self.bundle, [new]))
         return new.id
 

@@ -24,14 +24,14 @@ from unseen.text_encoder import encoder_installed, needs_encoder
 def add_classes(bundle: Bundle, nodes: Sequence[Node]) -> Bundle:
     """The bundle with new classes, each given by id, names, parents and perhaps a definition.
 
-    A parent may be an id, or a name that means one class only; a new class may be the parent of another new one. Parents
-    that only WordNet has come along with what is above them. For a WordNet id, names and parents may be left out. A node
-    that so far only connected others becomes a class, with the classifier that it has.
+    A parent may be an id, or a name that means one class only; a new class may be the parent of another new one.
+    Parents that only WordNet has come along with what is above them. For a WordNet id, names and parents may be left
+    out. A node that so far only connected others becomes a class, with the classifier that it has.
     """
     if not nodes:
         raise UnseenError("no class to add was given")
     method = bundle.make_method()
-    present = set(node.id for node in nodes if node.id in bundle.taxonomy)
+    present = {node.id for node in nodes if node.id in bundle.taxonomy}
     _check_only_connecting(bundle, [node.id for node in nodes if node.id in present])
     new = _resolved(bundle.taxonomy, [completed(node) for node in nodes if node.id not in present])
     connecting = connecting_nodes(bundle.taxonomy, new)
@@ -171,7 +171,7 @@ def _grown_vectors(bundle: Bundle, taxonomy: Taxonomy, rows: np.ndarray) -> tupl
 
 
 def _parents_first(taxonomy: Taxonomy, rows: np.ndarray) -> list[int]:
-    """Rows in an order in which no class comes before one that is above it: what is above a class has fewer above it."""
+    """Rows in an order in which every class comes after those above it, which have fewer classes above them."""
     return sorted(rows.tolist(), key=lambda row: len(taxonomy.ancestors(taxonomy.ids[row])))
 
 

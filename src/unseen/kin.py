@@ -89,8 +89,10 @@ class Kin:
         seen = [state[f"seen.{i}"] for i in range(len(inputs) - 1)]
         ids = state["ancestor.id"].tobytes().decode().split("\n")
         shape = (len(state["dual"]), len(problem.taxonomy))
-        places = (state["ancestor.row"], problem.taxonomy.indices(ids))
-        seen.append(sparse.csr_matrix((state["ancestor.value"], places), shape=shape))
+        here = np.array([id in problem.taxonomy for id in ids], bool)  # a class above seen ones may have been removed
+        above = problem.taxonomy.indices(id for id in ids if id in problem.taxonomy)
+        value, row = state["ancestor.value"][here], state["ancestor.row"][here]
+        seen.append(sparse.csr_matrix((value, (row, above)), shape=shape))
         for start in range(0, len(rows), CHUNK):
             yield self._kernel([part[rows[start : start + CHUNK]] for part in inputs], seen)
 

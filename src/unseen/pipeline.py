@@ -14,8 +14,8 @@ from unseen.bundle import BackboneInfo, Bundle, check_place
 from unseen.errors import UnseenError
 from unseen.methods import Solution, make_method
 from unseen.problem import Problem, SeenFeatures, normalise_rows
-from unseen.run import Run, peak_memory_mb
-from unseen.semantics import Semantics, class_vectors, load_vectors
+from unseen.run import Run, peak_memory_mb, writing
+from unseen.semantics import Coverage, Semantics, class_vectors, load_vectors
 from unseen.taxonomy import Taxonomy
 from unseen.text_encoder import encoder_installed, needs_encoder
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from unseen.backbones import Backbone
 
 DEFAULT_METHOD, DEFAULT_GRAPH, DEFAULT_VECTORS, DEFAULT_BACKBONE = "kin", "imagenet", "glove+text", "efficientnet-lite0"
+RETRAINING = "retraining"  # folder within a bundle
 
 
 def train(
@@ -55,16 +56,19 @@ def train(
     if out is not None:
         out = Path(out)
         check_place(out)
-        run.folder = out
+        # A finished bundle that is to be replaced stays whole until the new one is.
+        run.folder = out / RETRAINING if (out / "bundle.json").exists() else out
     started = time.monotonic()
-    taxonomy = graph if isinstance(graph, Taxonomy) else Taxonomy.load(graph)
+    taxonomy = graph if isinstance(graph, Taxonomy) else _load_graph(graph, say)
     network = _backbone(backbone, classes, layer, weights)
     known, rows = _seen_rows(taxonomy, network, skip_missing, say)
     encoded = class_vectors(taxonomy, load_vectors(default_vectors(taxonomy, say) if vectors is None else vectors))
-    if encoded.coverage.zero:
-        say(encoded.coverage.describe())
+    _tell_coverage(encoded.coverage, say)
     problem = Problem(taxonomy, encoded, rows, known, _seen_features(features, taxonomy, rows, method_object, network))
     fitted, hidden = _hide(problem, holdout, run.seed)
+    if run.folder is not None:
+        with writing(run.folder):
+            run.folder.mkdir(parents=True, exist_ok=True)
     solution = method_object.fit(fitted, run)
     solution.details["train_seconds"] = round(time.monotonic() - started, 2)
     solution.details["peak_memory_mb"] = round(peak_memory_mb())
@@ -78,15 +82,33 @@ def train(
         solution=solution,
         method=method,
         settings=asdict(method_object.settings),
-        backbone=BackboneInfo(
-            network.name, network.checksum, network.num_features, list(network.class_ids), layer or None
-        ),
+        backbone=BackboneInfo.of(network, weights),
         seed=run.seed,
         log=run.records,
     )
     if out is not None:
         bundle.save(out, precision)
     return bundle
+
+
+def _load_graph(graph: str | Path, say: Callable[[str], None]) -> Taxonomy:
+    taxonomy = Taxonomy.load(graph)
+    known = taxonomy.source.get("already_there")
+    if known:
+        say(f"{known:,} classes of {taxonomy.source['additions']} are in the hierarchy already.")
+    return taxonomy
+
+
+def _tell_coverage(coverage: Coverage, say: Callable[[str], None]) -> None:
+    """Which classes lack a vector; or, briefly, which source does not know them all while another does."""
+    if coverage.zero:
+        say(coverage.describe())
+        return
+    for name, count in coverage.zero_by_part.items():
+        if count:
+            say(
+                f"{name} knows nothing of {count:,} of {coverage.classes:,} classes; for these the other vectors count."
+            )
 
 
 def default_vectors(taxonomy: Taxonomy, say: Callable[[str], None]) -> str:

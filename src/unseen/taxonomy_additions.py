@@ -39,7 +39,7 @@ def completed(node: Node) -> Node:
 
 def connecting_nodes(taxonomy: Taxonomy, nodes: Sequence[Node]) -> list[Node]:
     """The nodes of WordNet between the parents of new `nodes` that `taxonomy` lacks and `taxonomy` itself."""
-    from unseen.taxonomy_sources import is_wordnet_id, wordnet
+    from unseen.taxonomy_sources import is_wordnet_id
 
     known = {node.id for node in nodes}
     found: dict[str, Node] = {}

@@ -70,7 +70,7 @@ def train(
     from unseen.run import Run
     from unseen.splits import read_ids
 
-    if finished and resume:
+    if finished and resume and not overwrite:
         say(f"{out} is finished already.")
         bundle = Bundle.load(out)
     else:

@@ -1,0 +1,238 @@
+"""Classes added to a finished bundle get what training's prediction would have given them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from small_bundles import (
+    BEAGLE,
+    DOG,
+    GIRAFFE,
+    HORSE,
+    OKAPI,
+    POODLE,
+    SAW,
+    SEEN,
+    TABBY,
+    ZEBRA,
+    small_backbone,
+    small_bundle,
+    small_taxonomy,
+)
+from unseen import grow
+from unseen.bundle import Bundle
+from unseen.classifier import ZeroShotClassifier
+from unseen.errors import UnseenError
+from unseen.grow import add_classes, already_classes, remove_classes, rename_class
+from unseen.methods import make_method
+from unseen.semantics import class_vectors, load_vectors
+from unseen.taxonomy import Node, Taxonomy
+
+METHODS = {"kin": {}, "structural": {}, "dgp": {"epochs": 3}, "sgcn": {"epochs": 3}, "gat": {"epochs": 3}}
+HIDDEN = (OKAPI, POODLE, SAW)
+
+
+@pytest.fixture(scope="module")
+def bundle() -> Bundle:
+    return small_bundle("kin", "glove+text")
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_hidden_classes_come_back_as_training_would_have_predicted_them(method):
+    """Leaves hidden, the rest trained, the leaves added by one of their names: prediction on the full hierarchy."""
+    full = small_taxonomy()
+    bundle = small_bundle(method, "glove+text", graph=full.without(HIDDEN), **METHODS[method])
+    grown = add_classes(bundle, [Node(i, full.name(i), full.parents(i)) for i in HIDDEN])
+
+    problem = bundle.problem(full, class_vectors(full, load_vectors("glove+text")))
+    expected = make_method(method, bundle.settings).predict(problem, bundle.solution.state)
+    for id in HIDDEN:
+        assert grown.solution.classifiers[grown.taxonomy.index(id)] == pytest.approx(expected[full.index(id)], abs=1e-5)
+    assert grown.added == list(HIDDEN)
+    assert not np.allclose(expected[full.index(OKAPI)], expected[full.index(SAW)], atol=1e-3)
+
+
+def test_old_classes_keep_their_classifiers_to_the_last_bit(bundle):
+    grown = add_classes(bundle, [Node("pup", "pup", DOG), Node("toy-pup", "toy pup", ["pup", POODLE])])
+    assert np.array_equal(grown.solution.classifiers[: len(bundle)], bundle.solution.classifiers)
+    assert np.array_equal(grown.solution.trust[: len(bundle)], bundle.solution.trust)
+    assert grown.ids == (*bundle.ids, "pup", "toy-pup")
+    assert set(grown.taxonomy.parents("toy-pup")) == {"pup", POODLE}
+    assert len(bundle.added) == 0 and grown.path is None
+
+
+def test_the_order_of_rows_does_not_matter(bundle):
+    parts = [Node("pup", "pup", DOG), Node("toy-pup", "toy pup", "pup")]
+    one, other = add_classes(bundle, parts), add_classes(bundle, parts[::-1])
+    for id in ("pup", "toy-pup"):
+        rows = one.taxonomy.index(id), other.taxonomy.index(id)
+        assert one.solution.classifiers[rows[0]] == pytest.approx(other.solution.classifiers[rows[1]], abs=1e-6)
+
+
+def test_a_grown_bundle_is_saved_and_grows_on(bundle, tmp_path):
+    grown = add_classes(bundle, [Node("pup", ("pup", "whelp"), DOG, "a young dog")])
+    again = Bundle.load(grown.save(tmp_path / "grown"))
+    assert again.added == ["pup"] and again.taxonomy.definition("pup") == "a young dog"
+    assert again.is_class[again.taxonomy.index("pup")]
+    more = add_classes(again, [Node("toy-pup", "toy pup", "whelp")])
+    assert more.taxonomy.parents("toy-pup") == ["pup"] and more.added == ["pup", "toy-pup"]
+
+
+def test_added_classes_take_part_in_the_answers(bundle):
+    model = ZeroShotClassifier(bundle, small_backbone(), device="cpu")
+    assert model.add("forest giraffe", parents=[GIRAFFE]) == "forest-giraffe"
+    assert "forest-giraffe" in {model.bundle.ids[row] for row in model.candidates("any")}
+    features = np.random.default_rng(0).normal(size=(1, 8)).astype(np.float32)
+    found = {label.id: label for label in model.labels(features, k=99)[0]}
+    mine = found["forest-giraffe"]
+    assert mine.score == pytest.approx(float(np.append(features, 1) @ model.bundle.solution.classifiers[-1]), abs=1e-5)
+    assert (mine.name, mine.seen, mine.path[-2:]) == ("forest giraffe", False, ("giraffe", "forest giraffe"))
+    assert mine.trust == pytest.approx(float(model.bundle.solution.trust[-1]))
+    with pytest.raises(UnseenError, match="needs a name, or the id of a WordNet noun"):
+        model.add(parents=GIRAFFE)
+
+
+def test_the_network_alone_has_no_answer_for_new_classes():
+    grown = add_classes(small_bundle("network"), [Node("pup", "pup", DOG)])
+    assert not grown.solution.answers[-1] and not grown.solution.classifiers[-1].any()
+
+
+# -- what WordNet knows --------------------------------------------------------------------------------------------
+
+
+def test_a_wordnet_id_is_enough(bundle):
+    small = remove_classes(bundle, [OKAPI])
+    grown = add_classes(small, [Node(OKAPI, ())])
+    assert grown.taxonomy.lemmas[-1] == bundle.taxonomy.lemmas[bundle.taxonomy.index(OKAPI)]
+    assert grown.taxonomy.parents(OKAPI) == bundle.taxonomy.parents(OKAPI)
+    assert grown.vectors.matrix[-1] == pytest.approx(bundle.vectors.matrix[bundle.taxonomy.index(OKAPI)], abs=1e-6)
+
+
+def test_parents_of_wordnet_come_along_and_only_connect(bundle):
+    cougar, wildcat = "n02125311", "n02124623"
+    big_cat = Taxonomy.wordnet().parents("n02128385")[0]  # of the leopard
+    assert cougar not in bundle.taxonomy and big_cat not in bundle.taxonomy
+    grown = add_classes(bundle, [Node("kitten", "spotted kitten", "Panthera pardus")])
+    leopard = grown.taxonomy.parents("kitten")[0]
+    assert grown.connecting == [leopard, big_cat] and grown.added == ["kitten"]
+    assert not grown.is_class[grown.taxonomy.indices([leopard, big_cat])].any()
+    assert grown.is_class[-1]
+    named = add_classes(grown, [Node(leopard, ())])  # now it is wanted as a class
+    assert named.is_class[grown.taxonomy.index(leopard)] and named.connecting == [big_cat]
+    assert np.array_equal(named.solution.classifiers, grown.solution.classifiers)
+    assert wildcat not in grown.taxonomy
+
+
+def test_a_node_that_only_connects_can_become_a_class(bundle):
+    entity = "n00001740"
+    assert already_classes(bundle, [Node(entity, ()), Node(DOG, "dog"), Node("new", "new")]) == [DOG]
+    assert add_classes(bundle, [Node(entity, ())]).is_class[bundle.taxonomy.index(entity)]
+
+
+# -- text without the encoder --------------------------------------------------------------------------------------
+
+
+def test_without_the_encoder_text_is_guessed_from_the_parents(bundle, monkeypatch):
+    monkeypatch.setattr(grow, "encoder_installed", lambda: False)
+    small = remove_classes(bundle, [OKAPI])
+    nodes = [Node("toy-pup", "toy pup", "pup"), Node("pup", "pup", [DOG, TABBY]), Node(OKAPI, ())]
+    grown = add_classes(small, nodes)
+    words, text = grown.vectors.parts
+    mean = text[grown.taxonomy.indices([DOG, TABBY])].mean(axis=0)
+    assert text[grown.taxonomy.index("pup")] == pytest.approx(mean / np.linalg.norm(mean), abs=1e-6)
+    assert text[grown.taxonomy.index("toy-pup")] == pytest.approx(text[grown.taxonomy.index("pup")], abs=1e-6)
+    assert text[-1] == pytest.approx(bundle.vectors.parts[1][bundle.taxonomy.index(OKAPI)], abs=1e-6)
+    assert not np.allclose(words[-2], words[-3], atol=1e-3)
+    assert grown.solution.details["text_guessed"] == ["toy-pup", "pup"]
+    assert remove_classes(grown, ["pup"]).solution.details["text_guessed"] == ["toy-pup"]
+    assert "text_guessed" not in bundle.solution.details
+
+
+def test_names_without_vectors_are_counted(bundle):
+    grown = add_classes(small_bundle("kin", "glove"), [Node("x", "qqxzv", DOG)])
+    assert grown.vectors.coverage.zero[-1] == "x" and grown.vectors.coverage.zero_names[-1] == "qqxzv"
+    assert grown.vectors.coverage.missed_words["qqxzv"] == 1
+    assert grown.vectors.coverage.classes == len(grown)
+    assert np.isfinite(grown.solution.classifiers[-1]).all() and grown.solution.classifiers[-1].any()
+    assert "x" not in remove_classes(grown, ["x"]).vectors.coverage.zero
+
+
+# -- mistakes ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("nodes", "says"),
+    [
+        ([], "no class to add"),
+        ([Node("x", "x")], "x: a new class needs a parent"),
+        ([Node("x", (), DOG)], "x: a new class needs a name"),
+        ([Node("x", "x", "dgo")], "'dgo' is neither an id nor a name"),
+        ([Node("x", "x", "crane")], "'crane' names 5 classes"),
+        ([Node(DOG, "dog", ZEBRA)], r"already a class of this bundle: n02084071 \(dog\)"),
+        ([Node("x", "x", DOG), Node("x", "y", DOG)], "'x' is given twice"),
+        ([Node("x", "x", "y"), Node("y", "y", "x")], "a cycle: x -> y -> x"),
+        ([Node("x", "x", "x")], "its own parent: x"),
+    ],
+)
+def test_mistakes_are_told(bundle, nodes, says):
+    with pytest.raises(UnseenError, match=says):
+        add_classes(bundle, nodes)
+
+
+def test_a_bundle_whose_vectors_are_gone_says_so(bundle):
+    provenance = [{"kind": "file", "source": "/nowhere/glove.txt", "name": "glove.txt"}]
+    parts = (bundle.vectors.parts[0],)
+    lost = replace(bundle, vectors=replace(bundle.vectors, parts=parts, names=("glove.txt",), provenance=provenance))
+    with pytest.raises(UnseenError, match=r"'glove.txt' came from /nowhere/glove.txt, which is not here"):
+        add_classes(lost, [Node("x", "x", DOG)])
+
+
+# -- fewer classes, other names ------------------------------------------------------------------------------------
+
+
+def test_removing_undoes_adding(bundle):
+    grown = add_classes(bundle, [Node("pup", "pup", DOG), Node("toy-pup", "toy pup", "pup")])
+    back = remove_classes(grown, ["pup", "toy-pup"])
+    assert back.ids == bundle.ids and back.added == []
+    assert np.array_equal(back.solution.classifiers, bundle.solution.classifiers)
+    assert np.array_equal(back.seen, bundle.seen) and np.array_equal(back.vectors.matrix, bundle.vectors.matrix)
+
+
+def test_children_of_a_removed_class_go_to_its_parents(bundle, tmp_path):
+    parents = bundle.taxonomy.parents(DOG)
+    small = remove_classes(bundle, [DOG])
+    assert set(parents) <= set(small.taxonomy.parents(POODLE))
+    assert small.seen_ids == list(SEEN)
+    again = Bundle.load(small.save(tmp_path / "small"))
+    row = again.taxonomy.index(POODLE)
+    assert np.array_equal(again.solution.classifiers[row], bundle.solution.classifiers[bundle.taxonomy.index(POODLE)])
+
+
+def test_a_bundle_grows_after_inner_classes_were_removed(bundle):
+    animal = "n00015388"
+    grown = add_classes(remove_classes(bundle, [animal, DOG]), [Node("pup", "pup", BEAGLE)])
+    assert np.isfinite(grown.solution.classifiers[-1]).all()
+
+
+def test_seen_classes_cannot_be_removed(bundle):
+    with pytest.raises(UnseenError, match=f"{HORSE}: seen classes belong to the network"):
+        remove_classes(bundle, [DOG, HORSE])
+    with pytest.raises(UnseenError, match="1 of 1 ids are not in this hierarchy: none"):
+        remove_classes(bundle, ["none"])
+
+
+def test_renaming_changes_the_name_alone(bundle, tmp_path):
+    renamed = rename_class(bundle, OKAPI, ["forest giraffe", "okapi"])
+    assert Bundle.load(renamed.save(tmp_path / "r")).taxonomy.lemmas[renamed.taxonomy.index(OKAPI)] == (
+        "forest giraffe",
+        "okapi",
+    )
+    assert np.array_equal(renamed.solution.classifiers, bundle.solution.classifiers)
+    assert bundle.taxonomy.name(OKAPI) == "okapi"
+    with pytest.raises(UnseenError, match="needs one or more names"):
+        rename_class(bundle, OKAPI, [" "])
+    with pytest.raises(UnseenError, match="'none' is not an id"):
+        rename_class(bundle, "none", ["x"])
