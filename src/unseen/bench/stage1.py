@@ -1,0 +1,198 @@
+"""How long an epoch of stage 1 takes: on the full graph, on the receptive field, and its bare matrix products.
+
+At the paper's size (S = 300, P = 2049, 1,000 seen classes; vectors and targets are random numbers), for DGP, SGCN and
+GCNZ with their default settings. The three are timed in turns, and the best time of each counts, as other work on the
+machine can only add to it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from unseen.assets import find_asset, imagenet_1k
+from unseen.fit import FitSettings, Training, half_squares
+from unseen.graph import Adjacency, receptive_field
+from unseen.methods import get_method
+from unseen.models.method import GraphMethod
+from unseen.models.network import GraphNetwork, MaskSource
+from unseen.problem import normalise_rows
+from unseen.progress import progress
+from unseen.taxonomy import Taxonomy
+
+METHODS = ("dgp", "sgcn", "gcnz")
+
+
+def run(
+    taxonomy: Taxonomy | None = None,
+    seen: np.ndarray | None = None,
+    *,
+    methods: tuple[str, ...] = METHODS,
+    inputs: int = 300,
+    outputs: int = 2049,
+    rounds: int = 3,
+    steps: int = 10,
+    show_progress: bool = True,
+    **settings: Any,
+) -> dict[str, Any]:
+    """Seconds an epoch, and their ratios, for each method. Without a hierarchy: the paper's, else the built-in one."""
+    if taxonomy is None:
+        taxonomy = Taxonomy.paper() if find_asset("imagenet-split.json") else Taxonomy.imagenet()
+        seen = taxonomy.indices(imagenet_1k())
+    random = np.random.default_rng(0)
+    x = normalise_rows(random.standard_normal((len(taxonomy), inputs), dtype=np.float32))
+    targets = normalise_rows(random.standard_normal((len(seen), outputs), dtype=np.float32))
+    results: dict[str, Any] = {}
+    with progress("Timing", rounds * len(methods), show_progress) as bar:
+        for name in methods:
+            kind = get_method(name)
+            contest = _Contest(kind(kind.Settings(**settings)), taxonomy, seen, x, targets)
+            for _ in range(rounds):
+                contest.round(steps)
+                bar.advance(1, method=name)
+            results[name] = contest.result()
+    return results | {
+        "graph": {"kind": taxonomy.source.get("kind"), "nodes": len(taxonomy), "seen": len(seen)},
+        "threads": torch.get_num_threads(),
+    }
+
+
+class _Contest:
+    """One method, both ways: the same network trained on all rows as the equation is written, and on its field."""
+
+    def __init__(self, method: GraphMethod, taxonomy: Taxonomy, seen: np.ndarray, x: np.ndarray, targets: np.ndarray):
+        layers = method.adjacencies(taxonomy)
+        self.field = receptive_field(layers, seen)
+        self.network = method.build(x.shape[1], targets.shape[1])
+        self.training = Training(self.network, self.field, x[self.field.inputs], targets, method.settings)
+        self.plain = _PlainTraining(self.network, layers, seen, x, targets, method.settings)
+        self.products = _products(self.network, self.training)
+        self.difference = _difference(self.plain, self.training, self.field.nodes)
+        self.best = dict.fromkeys(("full_graph_s", "receptive_field_s", "matmul_s"), float("inf"))
+
+    def round(self, steps: int) -> None:
+        self._time("full_graph_s", self.plain.step, 1)
+        for _ in range(2):
+            self._time("matmul_s", self.products, steps)
+            self._time("receptive_field_s", self.training.step, steps)
+
+    def _time(self, name: str, step: Callable[[], Any], steps: int) -> None:
+        for _ in range(steps):
+            started = time.perf_counter()
+            step()
+            self.best[name] = min(self.best[name], time.perf_counter() - started)
+
+    def result(self) -> dict[str, Any]:
+        full, ours, products = self.best.values()
+        return {
+            **self.best,
+            "speedup": full / ours,
+            "over_matmul": ours / products,
+            "max_difference": self.difference,
+            "field": [len(nodes) for nodes in self.field.nodes],
+        }
+
+
+class _PlainTraining:
+    """A step as the paper's equation is written, H = act(sum_k alpha_k A_k (drop(H) Theta)), on every row."""
+
+    def __init__(
+        self,
+        network: GraphNetwork,
+        layers: list[Adjacency],
+        seen: np.ndarray,
+        x: np.ndarray,
+        targets: np.ndarray,
+        settings: FitSettings,
+    ):
+        self.network, self.settings = network, settings
+        made = {id(layer): [_sparse(layer, group) for group in range(layer.groups)] for layer in layers}
+        self.matrices = [made[id(layer)] for layer in layers]
+        self.x, self.targets, self.seen = torch.from_numpy(x), torch.from_numpy(targets), torch.from_numpy(seen)
+        self.optimiser = torch.optim.Adam(
+            network.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay
+        )
+
+    def forward(self, masks: MaskSource | None = None) -> Tensor:
+        hidden, count = self.x, len(self.matrices)
+        for index, (layer, matrices) in enumerate(zip(self.network.layers, self.matrices, strict=True)):
+            if masks is not None:
+                hidden = hidden * masks(index, hidden.shape)
+            elif self.settings.dropped_layers is None or index >= count - self.settings.dropped_layers:
+                hidden = torch.nn.functional.dropout(hidden, self.settings.dropout)
+            support = hidden @ layer.weight
+            if layer.propagate_bias:
+                support = support + layer.bias
+            alpha = self.network.mixing(index)
+            hidden = torch.sparse.mm(matrices[0], support)
+            if alpha is not None:
+                hidden = hidden * alpha[0]
+                for share, matrix in zip(alpha[1:], matrices[1:], strict=True):
+                    hidden = hidden + torch.sparse.mm(matrix, support) * share
+            if not layer.propagate_bias:
+                hidden = hidden + layer.bias
+            if index + 1 < count:
+                hidden = torch.nn.functional.leaky_relu(hidden, self.network.slope)
+        return torch.nn.functional.normalize(hidden)
+
+    def step(self, masks: MaskSource | None = None) -> Tensor:
+        self.optimiser.zero_grad()
+        loss = half_squares(self.forward(masks)[self.seen], self.targets)
+        loss.backward()
+        self.optimiser.step()
+        return loss.detach()
+
+
+def _sparse(layer: Adjacency, group: int) -> Tensor:
+    chosen = layer.group == group
+    index = torch.from_numpy(np.stack([layer.row[chosen], layer.column[chosen]]))
+    values = torch.from_numpy(layer.weight[chosen].astype(np.float32))
+    return torch.sparse_coo_tensor(index, values, (layer.rows, layer.columns)).coalesce()
+
+
+def _products(network: GraphNetwork, training: Training) -> Callable[[], None]:
+    """The dense products of an epoch on the field and nothing else: forward, dTheta, and dH where one is needed."""
+    work = []
+    for index, (layer, operator) in enumerate(zip(network.layers, training.operators, strict=True)):
+        rows = operator.rows if layer.propagates_first(operator) else operator.columns
+        inputs, outputs = layer.weight.shape
+        hidden, grad, weight = torch.randn(rows, inputs), torch.randn(rows, outputs), torch.randn(inputs, outputs)
+        work.append((hidden, weight, torch.empty_like(grad)))
+        work.append((hidden.t(), grad, torch.empty_like(weight)))
+        if index > 0 or network.mixing(index) is not None:  # the first layer's input needs none but for hop weights
+            work.append((grad, weight.t(), torch.empty_like(hidden)))
+
+    def multiply() -> None:
+        for left, right, result in work:
+            torch.mm(left, right, out=result)
+
+    return multiply
+
+
+def _difference(plain: _PlainTraining, training: Training, nodes: tuple[np.ndarray, ...]) -> float:
+    """Largest difference of the outputs and of every gradient, both ways with the same dropout masks.
+
+    Each is relative to the largest entry of its matrix, so that small gradients count as much as large ones.
+    """
+    network, generator = training.network, torch.Generator().manual_seed(1)
+
+    def mask(index: int, shape: torch.Size) -> Tensor:
+        return (torch.rand(len(plain.x), shape[1], generator=generator.manual_seed(index)) < 0.5) * 2.0
+
+    def on_field(index: int, shape: torch.Size) -> Tensor:
+        return mask(index, shape)[torch.from_numpy(nodes[index])]
+
+    def results(output: Tensor) -> list[Tensor]:
+        network.zero_grad()
+        half_squares(output, training.targets).backward()
+        return [output.detach(), *(parameter.grad for parameter in network.parameters())]
+
+    ours = results(network(training.x, training.operators, on_field))
+    full = results(plain.forward(mask)[plain.seen])
+    network.zero_grad()
+    return max(float((a - b).abs().max() / b.abs().max()) for a, b in zip(ours, full, strict=True))

@@ -1,0 +1,1 @@
+"""The graph networks, one file a paper: dgp, sgcn, gcnz, gat."""

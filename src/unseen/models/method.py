@@ -1,0 +1,118 @@
+"""What the graph networks share as methods: settings, stage 1 on the receptive field, prediction for all nodes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+
+from unseen.errors import UnseenError
+from unseen.fit import FitSettings, fit
+from unseen.graph import Adjacency, Field, receptive_field, whole_graph
+from unseen.methods import Solution
+from unseen.models.network import GraphNetwork
+from unseen.models.sparse import Operator
+from unseen.problem import Problem
+from unseen.projections import Append1
+from unseen.run import Run
+from unseen.taxonomy import Taxonomy
+
+# What settings may be: whole numbers from the lowest, numbers below a limit, true or false.
+WHOLE_NUMBERS = {"hidden": 1, "layers": 1, "epochs": 1, "k": 1, "heads": 1, "dropped_layers": 0}
+NUMBERS = {"dropout": 1, "slope": math.inf, "learning_rate": math.inf, "weight_decay": math.inf}
+SWITCHES = ("bias", "weighted", "two_phase")
+
+
+@dataclass
+class GraphSettings(FitSettings):
+    bias: bool = True
+    slope: float = 0.2  # of the leaky ReLU for negative numbers
+
+
+class GraphMethod:
+    """A method that regresses the known classifiers with a graph network. Subclasses give the network and its graph."""
+
+    name: ClassVar[str]
+    needs_features: ClassVar[bool] = False
+    Settings: ClassVar[type]
+
+    def __init__(self, settings: Any = None):
+        self.settings = settings or self.Settings()
+        _check(self.name, asdict(self.settings))
+
+    def build(self, inputs: int, outputs: int) -> GraphNetwork:
+        """The untrained network for S = inputs and P = outputs."""
+        raise NotImplementedError
+
+    def adjacencies(self, taxonomy: Taxonomy) -> list[Adjacency]:
+        """The adjacency of each layer, over all nodes."""
+        raise NotImplementedError
+
+    def fit(self, problem: Problem, run: Run) -> Solution:
+        vectors = _finite_vectors(problem)
+        adjacencies = self.adjacencies(problem.taxonomy)
+        field = receptive_field(adjacencies, problem.seen)
+        with torch.random.fork_rng(devices=[]):  # the caller's random numbers stay as they are
+            torch.manual_seed(run.seed)
+            network = self.build(vectors.shape[1], problem.classifiers.shape[1])
+        details = fit(network, field, vectors[field.inputs], problem.targets(), self.settings, run, self.name)
+        classifiers = predict_rows(network, whole_graph(adjacencies), vectors)
+        state = {name: tensor.float().cpu().numpy() for name, tensor in network.state_dict().items()}
+        return Solution(classifiers, Append1(), state, details)
+
+    def predict(self, problem: Problem, state: dict[str, np.ndarray], rows: np.ndarray | None = None) -> np.ndarray:
+        """Classifiers (n x P) of `rows`, or of all nodes, computed from just the nodes that they depend on."""
+        vectors = _finite_vectors(problem)
+        network = self.build(vectors.shape[1], problem.classifiers.shape[1])
+        try:
+            network.load_state_dict({name: torch.from_numpy(np.array(array)) for name, array in state.items()})
+        except RuntimeError as error:
+            raise UnseenError(f"the fitted {self.name} does not fit these vectors and classifiers: {error}") from None
+        network.to(Run().torch_device())
+        layers = self.adjacencies(problem.taxonomy)
+        field = whole_graph(layers) if rows is None else receptive_field(layers, rows)
+        return predict_rows(network, field, vectors[field.inputs])
+
+
+def predict_rows(network: GraphNetwork, field: Field, x: np.ndarray) -> np.ndarray:
+    """The network's output for the field's last nodes (n x P, float32), in chunks of rows."""
+    network = network.float()
+    device = next(network.parameters()).device
+    operators = [Operator(adjacency).to(device) for adjacency in field.layers]
+    result, start = np.empty((len(field.nodes[-1]), network.layers[-1].outputs), np.float32), 0
+    for chunk in network.chunks(torch.from_numpy(x).to(device), operators):
+        result[start : start + len(chunk)] = chunk.cpu().numpy()
+        start += len(chunk)
+    return result
+
+
+def _finite_vectors(problem: Problem) -> np.ndarray:
+    matrix = np.ascontiguousarray(problem.vectors.matrix, np.float32)
+    bad = np.flatnonzero(~np.isfinite(matrix).all(axis=1))
+    if len(bad):
+        some = ", ".join(problem.taxonomy.ids[row] for row in bad[:5]) + (", ..." if len(bad) > 5 else "")
+        raise UnseenError(f"the vectors of {len(bad)} classes hold NaN or infinity: {some}. Check the vectors' file.")
+    return matrix
+
+
+def _check(method: str, settings: dict[str, Any]) -> None:
+    """Refuse values that no network can be built or trained with."""
+    for name, value in settings.items():
+        if name in WHOLE_NUMBERS:
+            lowest = WHOLE_NUMBERS[name]
+            values = value if isinstance(value, (list, tuple)) else [value]
+            fine = all(isinstance(v, int) and not isinstance(v, bool) and v >= lowest for v in values)
+            wanted = f"a whole number of at least {lowest}"
+            fine = fine or (value is None and name == "dropped_layers")
+        elif name in NUMBERS:
+            fine = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < NUMBERS[name]
+            wanted = f"a number from 0 to less than {NUMBERS[name]}"
+        elif name in SWITCHES:
+            fine, wanted = isinstance(value, bool), "true or false"
+        else:
+            continue
+        if not fine:
+            raise UnseenError(f"{method}: {name} must be {wanted}, not {value!r}")
