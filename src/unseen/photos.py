@@ -7,6 +7,7 @@ import os
 import stat
 import threading
 from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -47,11 +48,12 @@ def read_photo(source: Source, max_pixels: int = MAX_PIXELS, short_side: int | N
     twice as many are left. Whatever cannot be read raises UnseenError with the reason.
     """
     if isinstance(source, Image.Image):
-        _check_size(source, "the picture", max_pixels)
-        return _convert(source, "the picture")
+        with _telling("the picture"):
+            _check_size(source, "the picture", max_pixels)
+            return _convert(source, "the picture")
     if isinstance(source, np.ndarray):
         return _from_array(source, "the array")
-    if hasattr(source, "detach"):  # a torch tensor; torch itself is not needed here
+    if hasattr(source, "permute"):  # a torch tensor; torch itself is not needed here
         return _from_tensor(source)
     if isinstance(source, (bytes, bytearray, memoryview)):
         return _decode(io.BytesIO(source), "the photo", max_pixels, short_side)
@@ -61,8 +63,9 @@ def read_photo(source: Source, max_pixels: int = MAX_PIXELS, short_side: int | N
             raise UnseenError("The photo was opened as text: open it with mode 'rb'.")
         return _decode(io.BytesIO(data), str(getattr(source, "name", "the photo")), max_pixels, short_side)
     if isinstance(source, (str, os.PathLike)):
-        with _open_file(os.fspath(source)) as file:
-            return _decode(file, os.fspath(source), max_pixels, short_side)
+        path = os.fsdecode(source)
+        with _open_file(path) as file:
+            return _decode(file, path, max_pixels, short_side)
     raise UnseenError(
         f"A photo can be a path, bytes, a file, a PIL picture, an array or a tensor, not {type(source).__name__}."
     )
@@ -87,26 +90,36 @@ def _decode(file: BinaryIO, name: str, max_pixels: int, short_side: int | None) 
     if file.seek(0, io.SEEK_END) == 0:
         raise UnseenError(f"{name}: is empty (0 bytes).")
     file.seek(0)
+    with _telling(name), _open_image(file) as image:
+        if image.format in _RUNS_A_PROGRAM:
+            raise UnseenError(f"{name}: {image.format} files are drawn by another program and are not read.")
+        _check_size(image, name, max_pixels)
+        if short_side and image.format in ("JPEG", "MPO"):
+            image.draft(image.mode, (2 * short_side, 2 * short_side))
+        return _convert(image, name)
+
+
+def _open_image(file: BinaryIO) -> Image.Image:
+    """Read the header, without Pillow's own limit of pixels, which is global: ours is checked next."""
+    with _pixel_limit:
+        limit, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, None
+        try:
+            return Image.open(file)
+        finally:
+            Image.MAX_IMAGE_PIXELS = limit
+
+
+@contextmanager
+def _telling(name: str) -> Iterator[None]:
+    """Whatever a decoder raises, told as something that the user can understand."""
     try:
-        with _pixel_limit:  # the limit is ours, and known only here; Pillow's is global and cannot be given to open()
-            limit, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, None
-            try:
-                image = Image.open(file)
-            finally:
-                Image.MAX_IMAGE_PIXELS = limit
-        with image:
-            if image.format in _RUNS_A_PROGRAM:
-                raise UnseenError(f"{name}: {image.format} files are drawn by another program and are not read.")
-            _check_size(image, name, max_pixels)
-            if short_side and image.format in ("JPEG", "MPO"):
-                image.draft(image.mode, (2 * short_side, 2 * short_side))
-            return _convert(image, name)
-    except UnidentifiedImageError:
-        raise UnseenError(f"{name}: is not a picture in any format that Pillow reads.") from None
+        yield
     except UnseenError:
         raise
+    except UnidentifiedImageError:
+        raise UnseenError(f"{name}: is not a picture in any format that Pillow reads.") from None
     except Exception as error:  # a damaged file can make a decoder raise nearly anything
-        raise UnseenError(f"{name}: cannot be decoded ({error or type(error).__name__}).") from None
+        raise UnseenError(f"{name}: cannot be decoded ({str(error) or type(error).__name__}).") from None
 
 
 def _check_size(image: Image.Image, name: str, max_pixels: int) -> None:
@@ -133,9 +146,10 @@ def _convert(image: Image.Image, name: str) -> Image.Image:
     elif image.mode != "RGB":
         image = image.convert("RGB")
     else:
-        image.load()
+        image = image.copy()
     if orientation in _UPRIGHT:
         image = image.transpose(_UPRIGHT[orientation])
+    image.info = {}  # the metadata no longer hold: read again, the picture must not be turned a second time
     return image
 
 

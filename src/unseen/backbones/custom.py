@@ -54,7 +54,7 @@ def from_module(
     layer: str | None = None,
     name: str | None = None,
 ) -> Backbone:
-    """Your own network as a backbone.
+    """Your own network as a backbone; it is put into evaluation mode.
 
     `class_ids`: the ids of its outputs, in their order. `transform`: how photos are prepared (224 px and ImageNet's
     mean and deviation unless told otherwise). `layer`: the name of the last linear layer, where several have that many
@@ -62,7 +62,11 @@ def from_module(
     """
     if not isinstance(module, nn.Module):
         raise UnseenError(f"A network is an nn.Module, not {type(module).__name__}.")
-    transform = transform or PhotoTransform(224)
+    transform = PhotoTransform(224) if transform is None else transform
+    if not isinstance(transform, PhotoTransform):
+        raise UnseenError(
+            f"transform must be a PhotoTransform(size, mean=, std=, ...), not {type(transform).__name__}."
+        )
     layer = find_classifier(module, transform.size, len(class_ids), layer)
     return HookedBackbone(module, layer, class_ids, transform, name or f"module/{type(module).__name__}")
 
@@ -112,7 +116,6 @@ def _watch(module: nn.Module, linear: dict[str, nn.Linear], size: int) -> dict[s
         return lambda _, inputs: seen.setdefault(name, []).append(tuple(inputs[0].shape))
 
     hooks = [child.register_forward_pre_hook(watch(name)) for name, child in linear.items()]
-    training = module.training
     try:
         like = next(module.parameters(), torch.zeros(()))
         with torch.no_grad():
@@ -123,7 +126,6 @@ def _watch(module: nn.Module, linear: dict[str, nn.Linear], size: int) -> dict[s
             "Say what it expects with transform=PhotoTransform(size)."
         ) from error
     finally:
-        module.train(training)
         for hook in hooks:
             hook.remove()
     return seen

@@ -1,0 +1,281 @@
+"""Photos in every shape that a user's folder may hold, good and bad."""
+
+from __future__ import annotations
+
+import io
+import os
+import struct
+import zlib
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from unseen.errors import UnseenError
+from unseen.photos import list_classes, list_photos, read_photo
+
+
+def gradient(height: int = 40, width: int = 60) -> np.ndarray:
+    """A picture whose corners all differ: red grows to the right, green downwards."""
+    x, y = np.meshgrid(np.linspace(0, 255, width), np.linspace(0, 255, height))
+    return np.stack([x, y, 255 - x], axis=2).astype(np.uint8)
+
+
+def encoded(image: Image.Image, kind: str, **options) -> bytes:
+    buffer = io.BytesIO()
+    image.save(buffer, kind, **options)
+    return buffer.getvalue()
+
+
+def close(image: Image.Image, expected: np.ndarray, within: float = 2) -> bool:
+    assert image.mode == "RGB"
+    return bool(np.abs(np.asarray(image, np.float64) - expected).max() <= within)
+
+
+@pytest.mark.parametrize(
+    "form", ["path", "text path", "bytes", "file", "PIL", "array", "float array", "tensor", "float tensor"]
+)
+def test_every_source_gives_the_same_picture(form, tmp_path):
+    pixels = gradient()
+    picture = Image.fromarray(pixels)
+    path = tmp_path / "фото ü.png"
+    picture.save(path)
+    source = {
+        "path": path,
+        "text path": str(path),
+        "bytes": path.read_bytes(),
+        "file": io.BytesIO(path.read_bytes()),
+        "PIL": picture,
+        "array": pixels,
+        "float array": pixels / 255,
+        "tensor": torch.from_numpy(pixels).permute(2, 0, 1),
+        "float tensor": torch.from_numpy(pixels).permute(2, 0, 1) / 255,
+    }[form]
+    assert close(read_photo(source), pixels, within=0)
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_exif_rotation_is_honoured_and_only_once(orientation):
+    upright = gradient()
+    stored = {
+        1: upright,
+        2: upright[:, ::-1],
+        3: upright[::-1, ::-1],
+        4: upright[::-1],
+        5: upright.transpose(1, 0, 2),
+        6: np.rot90(upright),  # the camera says: turn me 90 degrees clockwise
+        7: np.rot90(upright, 2).transpose(1, 0, 2),
+        8: np.rot90(upright, -1),
+    }[orientation]
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    data = encoded(Image.fromarray(np.ascontiguousarray(stored)), "PNG", exif=exif)
+    photo = read_photo(data)
+    assert close(photo, upright, within=0)
+    assert close(read_photo(photo), upright, within=0)
+    assert close(read_photo(Image.open(io.BytesIO(data))), upright, within=0)
+
+
+def test_damaged_metadata_do_not_hide_the_pixels():
+    data = encoded(Image.fromarray(gradient()), "JPEG", quality=95, exif=b"Exif\0\0MM\0*\0\0\0\x08\xff\xff broken")
+    assert read_photo(data).size == (60, 40)
+
+
+@pytest.mark.parametrize("mode", ["L", "1", "CMYK", "YCbCr", "HSV"])
+def test_colour_modes(mode):
+    picture = Image.fromarray(gradient()).convert(mode)
+    kind = {"L": "JPEG", "1": "PNG", "CMYK": "JPEG", "YCbCr": "JPEG", "HSV": None}[mode]
+    source = picture if kind is None else encoded(picture, kind, **({"quality": 100} if kind == "JPEG" else {}))
+    assert close(read_photo(source), np.asarray(picture.convert("RGB"), np.float64), within=8)
+
+
+def test_transparent_pixels_become_white():
+    colour = np.zeros((4, 4, 4), np.uint8)
+    colour[:2, :, 0], colour[:2, :, 3] = 255, 255  # the upper half red, the lower half black and transparent
+    expected = np.full((4, 4, 3), 255)
+    expected[:2, :, 1:] = 0
+    picture = Image.fromarray(colour)
+    assert close(read_photo(encoded(picture, "PNG")), expected, within=0)
+    assert close(read_photo(colour), expected, within=0)
+    palette = Image.fromarray((colour[:, :, 0] > 0).astype(np.uint8)).convert("P")
+    palette.putpalette([0, 0, 0, 255, 0, 0])
+    assert close(read_photo(encoded(palette, "PNG", transparency=0)), expected, within=0)
+    assert close(read_photo(encoded(palette, "GIF", transparency=0)), expected, within=0)
+    half = Image.merge("LA", [Image.new("L", (1, 1), 0), Image.new("L", (1, 1), 128)])
+    assert close(read_photo(half), np.full((1, 1, 3), 127), within=1)
+
+
+def png_of_16_bits(pixels: np.ndarray) -> bytes:
+    """A PNG of 16-bit RGB, which Pillow reads but does not write."""
+    height, width, _ = pixels.shape
+    rows = b"".join(b"\0" + row.astype(">u2").tobytes() for row in pixels)
+
+    def chunk(kind: bytes, body: bytes) -> bytes:
+        return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+
+    header = struct.pack(">IIBBBBB", width, height, 16, 2, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+
+
+def test_16_bits_are_scaled_to_8():
+    grey = np.linspace(0, 65535, 256).astype(np.uint16).reshape(16, 16)
+    expected = np.repeat((grey / 257)[:, :, None], 3, axis=2)
+    assert close(read_photo(encoded(Image.fromarray(grey), "PNG")), expected, within=0.51)
+    assert close(read_photo(grey), expected, within=0.51)
+    assert close(read_photo(Image.fromarray(grey.astype(np.int32))), expected, within=0.51)
+    colour = np.stack([grey, grey[::-1], grey.T], axis=2)
+    assert close(read_photo(png_of_16_bits(colour)), colour / 257, within=1)
+
+
+def test_an_animation_gives_its_first_frame():
+    frames = [Image.new("RGB", (8, 8), colour) for colour in ("red", "lime", "blue")]
+    data = encoded(frames[0], "GIF", save_all=True, append_images=frames[1:])
+    assert close(read_photo(data), np.full((8, 8, 3), [255, 0, 0]), within=0)
+
+
+def test_large_photos_are_refused_before_they_are_decoded():
+    enormous = encoded(Image.new("1", (20_000, 20_000)), "PNG")
+    with pytest.raises(UnseenError, match=r"20000 x 20000 pixels are more than the limit of 178,956,970"):
+        read_photo(enormous)
+    small = encoded(Image.new("L", (300, 200)), "PNG")
+    assert read_photo(small, max_pixels=60_000).size == (300, 200)
+    with pytest.raises(UnseenError, match="limit of 59,999"):
+        read_photo(small, max_pixels=59_999)
+
+
+def test_the_limit_is_the_callers_and_pillows_stays_untouched(monkeypatch):
+    data = encoded(Image.new("L", (300, 200)), "PNG")
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 100)
+    assert read_photo(data).size == (300, 200)
+    assert Image.MAX_IMAGE_PIXELS == 100
+
+
+def test_a_large_jpeg_is_decoded_at_reduced_scale_only_where_that_is_asked_for():
+    data = encoded(Image.fromarray(gradient(1200, 1600)), "JPEG", quality=90)
+    assert read_photo(data).size == (1600, 1200)
+    reduced = read_photo(data, short_side=256)
+    assert reduced.size == (800, 600)  # never below twice what is wanted
+    exact = np.asarray(read_photo(data).resize((800, 600), Image.Resampling.BOX), np.float64)
+    assert close(reduced, exact, within=4)
+    assert read_photo(data, short_side=1000).size == (1600, 1200)
+
+
+def test_unreadable_files_say_why(tmp_path):
+    jpeg = encoded(Image.fromarray(gradient(200, 300)), "JPEG")
+    (tmp_path / "cut.jpg").write_bytes(jpeg[: len(jpeg) // 2])
+    (tmp_path / "zero.jpg").write_bytes(b"")
+    (tmp_path / "text.jpg").write_text("not a photo at all\n")
+    (tmp_path / "folder.jpg").mkdir()
+    (tmp_path / "loop.jpg").symlink_to(tmp_path / "loop.jpg")
+    (tmp_path / "broken.jpg").symlink_to(tmp_path / "nowhere.jpg")
+    os.mkfifo(tmp_path / "pipe.jpg")
+    (tmp_path / "drawing.eps").write_bytes(
+        b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n%%EndComments\nshowpage\n"
+    )
+    reasons = {
+        "cut.jpg": "truncated",
+        "zero.jpg": "empty",
+        "text.jpg": "not a picture",
+        "folder.jpg": "is a folder",
+        "loop.jpg": "symbolic links",
+        "broken.jpg": "No such file",
+        "missing.jpg": "No such file",
+        "pipe.jpg": "not a regular file",
+        "drawing.eps": "another program",
+        "\0.jpg": "null",
+    }
+    for name, reason in reasons.items():
+        with pytest.raises(UnseenError, match=reason) as caught:
+            read_photo(tmp_path / name)
+        assert str(caught.value).startswith(str(tmp_path / name))
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        (np.zeros((3, 4, 5)), "not \\(3, 4, 5\\)"),
+        (np.zeros((0, 4, 3), np.uint8), "not \\(0, 4, 3\\)"),
+        (np.full((4, 4, 3), 200.0), "within 0..1"),
+        (np.full((4, 4, 3), np.nan), "within 0..1"),
+        (np.full((4, 4), -1), "within 0..255"),
+        (np.full((4, 4), "x"), "not understood"),
+        (torch.zeros(5, 4, 3), "3 x height x width"),
+        (torch.zeros(2, 3, 4, 4), "3 x height x width"),
+        (io.StringIO("text"), "mode 'rb'"),
+        ("https://example.org/photo.jpg", "Download"),
+        (b"", "empty"),
+        (7, "not int"),
+        (None, "not NoneType"),
+        (Image.new("RGB", (0, 5)), "no pixels"),
+    ],
+)
+def test_unusable_sources_say_why(source, reason):
+    with pytest.raises(UnseenError, match=reason):
+        read_photo(source)
+
+
+JPEG = encoded(Image.fromarray(gradient()), "JPEG")
+PNG = encoded(Image.fromarray(gradient()), "PNG")
+GIF = encoded(Image.fromarray(gradient()), "GIF")
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.sampled_from([JPEG, PNG, GIF]), st.data())
+def test_damage_of_any_kind_never_raises_anything_else(whole, data):
+    damaged = bytearray(whole)
+    for _ in range(data.draw(st.integers(1, 8))):
+        damaged[data.draw(st.integers(0, len(damaged) - 1))] = data.draw(st.integers(0, 255))
+    del damaged[data.draw(st.integers(1, len(damaged))) :]
+    try:
+        assert read_photo(bytes(damaged), max_pixels=1_000_000).mode == "RGB"
+    except UnseenError as error:
+        assert str(error)
+
+
+def test_list_photos_is_sorted_and_streams(tmp_path):
+    for name in (
+        "n02/b.jpg",
+        "n02/a.PNG",
+        "n02/no-extension",
+        "n01/z.jpg",
+        ".git/x.jpg",
+        "n02/.hidden.jpg",
+        "stray.jpg",
+    ):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    (tmp_path / "n00").mkdir()
+    (tmp_path / "n02" / "folder").mkdir()
+    (tmp_path / "n02" / "loop.jpg").symlink_to("loop.jpg")
+    (tmp_path / "n02" / "gone.jpg").symlink_to("nowhere")
+    (tmp_path / "circle").symlink_to("circle")
+    (tmp_path / "n03").symlink_to(tmp_path / "n01")
+    assert list_classes(tmp_path) == ["n00", "n01", "n02", "n03"]
+    found = [f"{photo.class_id} {photo.path.relative_to(tmp_path)}" for photo in list_photos(tmp_path)]
+    n02 = [f"n02 n02/{name}" for name in ("a.PNG", "b.jpg", "gone.jpg", "loop.jpg", "no-extension")]
+    assert found == ["n01 n01/z.jpg", *n02, "n03 n03/z.jpg"]
+    assert [photo.class_id for photo in list_photos(tmp_path, {"n01", "n99"})] == ["n01"]
+
+
+def test_list_photos_reads_one_class_at_a_time(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "1.jpg").touch()
+    photos = list_photos(tmp_path)
+    assert next(photos).class_id == "a"
+    (tmp_path / "b" / "2.jpg").touch()
+    assert [photo.path.name for photo in photos] == ["1.jpg", "2.jpg"]
+
+
+def test_a_wrong_folder_is_refused_where_it_is_named(tmp_path):
+    (tmp_path / "photo.jpg").touch()
+    for folder, reason in (
+        (tmp_path / "none", "No such"),
+        (tmp_path / "photo.jpg", "Not a dir"),
+        (tmp_path, "<class id>"),
+    ):
+        with pytest.raises(UnseenError, match=reason):
+            list_photos(folder)
