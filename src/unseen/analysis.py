@@ -10,7 +10,7 @@ import numpy as np
 
 from unseen.evaluate import evaluate
 from unseen.recipes import Row
-from unseen.reproduce import Reproduction
+from unseen.reproduce import HOLDOUT, Reproduction, read_result
 from unseen.run import write_atomically
 
 ROWS = (
@@ -19,25 +19,25 @@ ROWS = (
     Row("structural", "structural"),
     Row("kin", "kin"),
 )
+TRAINED = (*ROWS, Row("GCNZ", "gcnz"), Row("GAT", "gat", {"layers": 1}))  # all of them are in some table
 POINTS = 200  # of a curve in the plot
 
 
 def analyse(work: Reproduction) -> dict[str, Any]:
     """Figures for the plots, saved as results/analysis.json."""
-    made_with = work.settings()
     place = work.work / "results" / "analysis.json"
-    if place.exists():
-        saved = json.loads(place.read_text(encoding="utf-8"))
-        if saved["made_with"] == made_with:
-            return saved
-    result: dict[str, Any] = {"made_with": made_with, "seconds": {}, "trade_off": {}, "by_distance": {}}
+    saved = read_result(place, work.settings())
+    if saved is not None:
+        return saved
+    result: dict[str, Any] = {"made_with": work.settings(), "training": {}, "trade_off": {}, "by_distance": {}}
     level = work.level
-    for row in ROWS:
-        if level.name == "embedded":
-            result["seconds"][row.label] = work.bundle(row, 0, holdout=0.2).solution.details["train_seconds"]
-            continue
-        model = work.model(row, 0)
-        result["seconds"][row.label] = model.bundle.solution.details["train_seconds"]
+    for row in TRAINED:
+        bundle = work.bundle(row, 0, HOLDOUT if level.name == "embedded" else 0.0)
+        losses = [[entry["epoch"], entry["loss"]] for entry in bundle.log if "epoch" in entry and "loss" in entry]
+        seconds = bundle.solution.details["train_seconds"]
+        result["training"][row.label] = {"seconds": seconds, "epochs": work.epochs(row), "losses": losses}
+    for row in ROWS if level.unseen is not None else ():
+        model = work.model(row)
         unseen = work.store(model, level.unseen)
         result["by_distance"][row.label] = _by_distance(model, unseen, level.candidates("all"))
         if level.seen_val is not None:
@@ -59,6 +59,9 @@ def _by_distance(model, store, candidates: str) -> dict[str, dict[str, float]]:
 
 
 def _curve(curve) -> dict[str, Any]:
+    """The curve and its area; empty without photos of both groups."""
+    if curve.area("class") is None:
+        return {"seen": [], "unseen": [], "ausuc": None}
     _, seen, unseen = curve.curve("class")
     chosen = np.unique(np.linspace(0, len(seen) - 1, POINTS).astype(int))
     rounded = {"seen": seen[chosen].round(2).tolist(), "unseen": unseen[chosen].round(2).tolist()}

@@ -3,13 +3,13 @@
 Calibrated stacking takes a shift off the seen classes' scores. It is chosen on hidden seen classes: the method is
 fitted without a share of them, which then play the unseen ones; the shift with the best harmonic mean is kept.
 
-A novelty detector tells whether a photo shows a seen class at all; then only seen or only unseen classes compete. It
-thresholds the network's own confidence, and the threshold is chosen on the same hidden classes.
+A novelty detector (`unseen.novelty`) tells whether a photo shows a seen class; its threshold is chosen on the same
+hidden classes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,44 +18,55 @@ import numpy as np
 
 from unseen.bundle import Bundle
 from unseen.classifier import ZeroShotClassifier
+from unseen.errors import UnseenError
 from unseen.evaluate import BATCH, evaluate, open_features
-from unseen.metrics import harmonic_mean, ranking_area
+from unseen.methods import get_method
+from unseen.novelty import NoveltyDetector, confidence
 from unseen.pipeline import train
 from unseen.run import Run
+from unseen.semantics import semantics_from_provenance
 
 
 def calibrate(
     bundle: Bundle,
-    images: str | Path,
+    images: str | Path | Any,
     holdout: float = 0.2,
     candidates: str = "hops:2",
     say: Callable[[str], None] = lambda message: None,
-    **fit_options: Any,
+    backbone: Any = None,
+    run: Run | None = None,
+    semantics: list | None = None,
 ) -> Bundle:
     """The bundle with a chosen seen-shift and novelty threshold in its details.
 
-    `images` are photos of seen classes. The hidden classes compete with the unseen `candidates` as well as with the
-    seen ones, as unseen classes will in use.
+    `images` are photos of seen classes; others in the folder are never looked at. The hidden classes compete with the
+    unseen `candidates` as well as with the seen ones, as unseen classes will in use. `backbone` and `semantics` are
+    needed only where the bundle cannot load them by name.
     """
+    network = bundle.load_backbone() if backbone is None else backbone
+    whole = ZeroShotClassifier(bundle, network)
+    store = SeenPhotos(open_features(whole, images, say=say), frozenset(bundle.seen_ids))
+    features = store.seen_matrix(bundle.seen_ids) if get_method(bundle.method).needs_features else None
     say(f"fitting {bundle.method} without {holdout:.0%} of the seen classes")
-    network = bundle.load_backbone()
     helper = train(
         bundle.method,
         bundle.taxonomy,
-        [_semantics(source) for source in bundle.vectors.provenance],
+        semantics or [semantics_from_provenance(source) for source in bundle.vectors.provenance],
         network,
+        features=features,
         holdout=holdout,
-        run=fit_options.pop("run", None) or Run(seed=bundle.seed),
+        skip_missing=True,  # as when the bundle was made
+        run=run or Run(seed=bundle.seed),
         **bundle.settings,
-        **fit_options,
     )
     model = ZeroShotClassifier(helper, network)
-    store = open_features(model, images, say=say)
     hidden = sorted(set(bundle.seen_ids) - set(helper.seen_ids))
-    others = [bundle.ids[row] for row in ZeroShotClassifier(bundle, network).candidates(candidates)]
+    others = [bundle.ids[row] for row in whole.candidates(candidates) if not bundle.is_seen[row]]
     result = evaluate(model, store, [*hidden, *others], with_seen=True, show_progress=False)
+    if result.generalised is None:
+        raise UnseenError("there must be photos both of seen classes that are hidden and of others: these are too few")
     figures = result.generalised["class"]
-    detector = NoveltyDetector.choose(model, store, hidden)
+    detector = choose_detector(model, store, frozenset(hidden))
     chosen = {
         "seen_shift": figures["best_shift_in_hindsight"],  # hindsight over hidden seen classes, not over unseen ones
         "harmonic_on_hidden": figures["best_harmonic_in_hindsight"],
@@ -69,41 +80,32 @@ def calibrate(
     return replace(bundle, solution=replace(bundle.solution, details=details), path=None)
 
 
-def _semantics(source: dict):
-    from unseen.semantics import semantics_from_provenance
-
-    return semantics_from_provenance(source)
+def choose_detector(model: ZeroShotClassifier, store, hidden: frozenset[str]) -> NoveltyDetector:
+    """The detector for a model that does not know the `hidden` classes of the photos."""
+    told: dict[bool, list[np.ndarray]] = {True: [], False: []}
+    for features, ids, _ in store.batches(BATCH):
+        is_novel = np.array([i in hidden for i in ids])
+        sure = confidence(model.bundle.known, features)
+        for novel, parts in told.items():
+            parts.append(sure[is_novel == novel])
+    return NoveltyDetector.choose(np.concatenate(told[False]), np.concatenate(told[True]))
 
 
 @dataclass(frozen=True)
-class NoveltyDetector:
-    """Says "seen" where the network's largest softmax probability over its own classes reaches the threshold."""
+class SeenPhotos:
+    """The photos of some classes in a feature store: calibration must not see any others, whatever is on disk."""
 
-    threshold: float
-    auroc: float | None = None  # on the photos it was chosen on
+    store: Any
+    classes: frozenset[str]
 
-    @staticmethod
-    def confidence(known: np.ndarray, features: np.ndarray) -> np.ndarray:
-        """n: the largest probability under the known classifiers [weight, bias] (M x (D + 1))."""
-        logits = features @ known[:, :-1].T + known[:, -1]
-        return 1 / np.exp(logits - logits.max(1, keepdims=True)).sum(1)
+    def batches(self, size: int) -> Iterator[tuple[np.ndarray, list[str], Any]]:
+        for features, ids, places in self.store.batches(size):
+            kept = np.array([i in self.classes for i in ids], bool)
+            if kept.any():
+                yield features[kept], [i for i in ids if i in self.classes], places
 
-    def is_seen(self, known: np.ndarray, features: np.ndarray) -> np.ndarray:
-        return self.confidence(known, features) >= self.threshold
+    def seen_matrix(self, ids: list[str]):
+        return self.store.seen_matrix(ids)
 
-    @classmethod
-    def choose(cls, model: ZeroShotClassifier, store, hidden: list[str]) -> NoveltyDetector:
-        """The threshold with the best harmonic mean of "seen told as seen" and "hidden told as unseen"."""
-        gone, seen, novel = set(hidden), [], []
-        for features, ids, _ in store.batches(BATCH):
-            confidence = cls.confidence(model.bundle.known, features)
-            is_novel = np.array([i in gone for i in ids])
-            is_known = np.array([i in model.bundle.taxonomy for i in ids]) & ~is_novel
-            novel.append(confidence[is_novel])
-            seen.append(confidence[is_known])
-        seen, novel = np.sort(np.concatenate(seen)), np.sort(np.concatenate(novel))
-        places = np.unique(np.concatenate([seen, novel]))
-        kept = 1 - np.searchsorted(seen, places) / max(len(seen), 1)
-        caught = np.searchsorted(novel, places) / max(len(novel), 1)
-        balance = [harmonic_mean(a, b) for a, b in zip(kept, caught, strict=True)]
-        return cls(float(places[int(np.argmax(balance))]), round(ranking_area(seen, novel), 4))
+    def unreadable_count(self) -> int:
+        return self.store.unreadable_count()

@@ -18,6 +18,7 @@ from unseen.assets import cache_folder
 from unseen.errors import UnseenError
 from unseen.features import FeatureStore, build_store
 from unseen.metrics import KS, HitCounter, SeenUnseenCurve, harmonic_mean, hits
+from unseen.novelty import NoveltyDetector, judged_ranks
 
 if TYPE_CHECKING:
     from unseen.classifier import ZeroShotClassifier
@@ -41,6 +42,7 @@ class Evaluation:
     image: dict[str, float | None]
     class_: dict[str, float | None]
     generalised: dict[str, Any] | None  # where photos of seen and of unseen classes are among those evaluated
+    novelty: dict[str, Any] | None  # the same with a novelty detector, where one is asked for
     per_class: list[dict[str, Any]]
     curve: SeenUnseenCurve | None = None
 
@@ -58,27 +60,38 @@ def evaluate(
     seen_shift: float = 0.0,
     ties: str = "realistic",
     ks: Sequence[int] = KS,
+    novelty: float | None = None,
     workers: int = 2,
     show_progress: bool = True,
     say: Callable[[str], None] = lambda message: None,
 ) -> Evaluation:
-    """Rank the true class of every photo in one or more folders (or feature stores) among the candidates."""
-    bundle, taxonomy = model.bundle, model.bundle.taxonomy
+    """Rank the true class of every photo in one or more folders (or feature stores) among the candidates.
+
+    `seen_shift` is taken off the scores of seen classes. `novelty` is a threshold of the network's confidence: figures
+    with it are reported beside the others; photos above it compete among seen classes only, the rest among unseen ones.
+    """
+    bundle = model.bundle
     rows = model.candidates(candidates, with_seen)
     listed = len(model.candidates(_plain(candidates)))
-    position = np.full(len(bundle), -1)
-    position[rows] = np.arange(len(rows))
+    ids_of_candidates = [bundle.ids[row] for row in rows]
+    position = {id: place for place, id in enumerate(ids_of_candidates)}
     is_seen = bundle.is_seen[rows]
-    counter = HitCounter([taxonomy.ids[row] for row in rows], ks, ties)
+    counter = HitCounter(ids_of_candidates, ks, ties)
     curve = SeenUnseenCurve(is_seen) if is_seen.any() and not is_seen.all() else None
+    judge = (
+        None
+        if novelty is None
+        else _Judge(NoveltyDetector(novelty), HitCounter(ids_of_candidates, sorted({1, *ks}), ties), is_seen)
+    )
+    if judge is not None and curve is None:
+        raise UnseenError("a novelty detector needs seen and unseen candidates: add the seen ones with --with-seen")
     scorer = model.scorer(candidates, seen_shift, with_seen)
     skipped, unreadable = set(), 0
     sources = images if isinstance(images, (list, tuple)) else [images]
     for store in [open_features(model, source, workers, show_progress, say) for source in sources]:
         unreadable += store.unreadable_count()
         for features, ids, _ in store.batches(BATCH):
-            known = np.array([taxonomy.index(i) if i in taxonomy else -1 for i in ids])
-            labels = np.where(known >= 0, position[known], -1)
+            labels = np.array([position.get(i, -1) for i in ids])
             skipped |= {i for i, label in zip(ids, labels, strict=True) if label < 0}
             chosen = labels >= 0
             if not chosen.any():
@@ -89,6 +102,8 @@ def evaluate(
             else:
                 found = scorer.generalised_ranks(points, rows[own])
                 curve.update(own, found.margin, hits(found.own_greater, found.own_equal, 1, ties))
+                if judge is not None:
+                    judge.update(bundle.known, features[chosen], own, found)
             counter.update(own, found.greater, found.equal)
     if not counter.photos.any():
         raise UnseenError(
@@ -109,6 +124,7 @@ def evaluate(
         image=_rounded(counter.by_image()),
         class_=_rounded(counter.by_class()),
         generalised=_generalised(curve, seen_shift),
+        novelty=None if judge is None else judge.figures(),
         per_class=counter.table(),
         curve=curve,
     )
@@ -118,7 +134,7 @@ def open_features(
     model, source, workers: int = 2, show_progress: bool = True, say=lambda message: None
 ) -> FeatureStore:
     """A feature store as it is; a folder of photos by way of a store in the cache, so that only new photos are read."""
-    if isinstance(source, FeatureStore):
+    if hasattr(source, "batches"):
         return source
     path = Path(source)
     if FeatureStore.is_store(path):
@@ -130,6 +146,36 @@ def open_features(
     say(f"features of {path} are kept in {place}")
     build_store(path, place, model.backbone, workers=workers, show_progress=show_progress)
     return FeatureStore.open(place, model.backbone)
+
+
+class _Judge:
+    """Counts hits where a novelty detector decides which group of classes competes for a photo."""
+
+    def __init__(self, detector: NoveltyDetector, counter: HitCounter, is_seen: np.ndarray):
+        self.detector, self.counter, self.is_seen = detector, counter, is_seen
+        self.told = np.zeros((2, 2), np.int64)  # unseen or seen x told rightly or not
+
+    def update(self, known: np.ndarray, features: np.ndarray, labels: np.ndarray, found) -> None:
+        told_seen, is_seen = self.detector.is_seen(known, features), self.is_seen[labels]
+        np.add.at(self.told, (is_seen.astype(int), (told_seen == is_seen).astype(int)), 1)
+        self.counter.update(labels, *judged_ranks(is_seen, told_seen, found.own_greater, found.own_equal))
+
+    def figures(self) -> dict[str, Any]:
+        """Hit@k as without a detector; Hit@1 of seen and unseen classes; how often the detector was right."""
+        result: dict[str, Any] = {
+            "threshold": self.detector.threshold,
+            "image": _rounded(self.counter.by_image()),
+            "class": _rounded(self.counter.by_class()),
+        }
+        of_classes = {row["id"]: row["hit@1"] for row in self.counter.table()}
+        for group, wanted in (("unseen", False), ("seen", True)):
+            own = [of_classes[id] for id, seen in zip(self.counter.classes, self.is_seen, strict=True)
+                   if seen == wanted and id in of_classes]  # fmt: skip
+            result[group] = round(float(np.mean(own)), 2) if own else None
+            photos = self.told[int(wanted)].sum()
+            result[f"{group}_told_rightly"] = round(100 * self.told[int(wanted), 1] / photos, 2) if photos else None
+        harmonic = harmonic_mean(result["seen"], result["unseen"])
+        return result | {"harmonic": None if harmonic is None else round(harmonic, 2)}
 
 
 def _generalised(curve: SeenUnseenCurve | None, shift: float) -> dict[str, Any] | None:

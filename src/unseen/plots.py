@@ -3,33 +3,34 @@
 from __future__ import annotations
 
 import io
-import json
-from pathlib import Path
 from typing import Any
 
 from unseen.errors import UnseenError
 
-COLOURS = {"DGP": "#b5179e", "SGCN": "#4361ee", "GCNZ": "#4cc9f0", "kin": "#f77f00", "structural": "#8d99ae"}
+COLOURS = {"DGP": "#b5179e", "SGCN": "#4361ee", "GCNZ": "#4cc9f0", "GAT": "#2a9d8f", "kin": "#f77f00",
+           "structural": "#6c757d", "ConSE": "#bc6c25", "SYNC": "#a3b18a", "EXEM": "#ffb703"}  # fmt: skip
 
 
-def draw_plots(results: dict[str, dict[str, Any]], work: Path) -> dict[str, bytes]:
+def draw_plots(results: dict[str, dict[str, Any]]) -> dict[str, bytes]:
     """Name -> SVG, for every plot that the results can fill."""
     try:
         import matplotlib
     except ImportError as error:
         raise UnseenError(f"plots need the extra: pip install 'unseen[report]' ({error})") from None
     matplotlib.use("Agg")
-    matplotlib.rcParams.update(
-        {"font.size": 10, "axes.spines.top": False, "axes.spines.right": False, "svg.hashsalt": "unseen"}
-    )
-    drawn = {
-        "hit-curves": _hit_curves(results.get("unseen-classes")),
-        "training": _training(work),
-        "hop-weights": _hop_weights(results.get("hop-weights")),
-        "trade-off": _trade_off(results.get("analysis")),
-        "by-distance": _by_distance(results.get("analysis")),
-        "speed": _speed(results.get("analysis")),
-    }
+    look = {"font.size": 10, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True,
+            "axes.axisbelow": True, "grid.color": "#e9ecef", "legend.frameon": False, "legend.fontsize": 8,
+            "svg.hashsalt": "unseen"}  # fmt: skip
+    analysis = results.get("analysis") or {}
+    with matplotlib.rc_context(look):
+        drawn = {
+            "hit-curves": _hit_curves(results.get("unseen-classes")),
+            "training": _training(analysis.get("training")),
+            "hop-weights": _hop_weights(results.get("hop-weights")),
+            "trade-off": _trade_off(analysis.get("trade_off")),
+            "by-distance": _by_distance(analysis.get("by_distance")),
+            "speed": _speed(analysis.get("training")),
+        }
     return {name: svg for name, svg in drawn.items() if svg is not None}
 
 
@@ -46,42 +47,37 @@ def _finish(figure) -> bytes:
 def _figure(columns: int = 1):
     import matplotlib.pyplot as plt
 
-    return plt.subplots(1, columns, figsize=(4.6 * columns, 3.4), squeeze=False)
+    figure, axes = plt.subplots(1, columns, figsize=(4.2 * columns + 0.4, 3.4), squeeze=False)
+    return figure, list(axes[0])
 
 
 def _hit_curves(result: dict | None) -> bytes | None:
-    if result is None or result["level"] == "embedded":
+    if result is None or not any("class" in row.get("measured", {}).get("all", {}) for row in result["rows"]):
         return None
     figure, axes = _figure(len(result["candidates"]))
-    for axis, key in zip(axes[0], result["candidates"], strict=True):
+    for axis, key in zip(axes, result["candidates"], strict=True):
         for row in result["rows"]:
             figures = row.get("measured", {}).get(key, {}).get("class")
             if figures:
                 ks = [int(name.removeprefix("hit@")) for name in figures]
-                axis.plot(ks, list(figures.values()), marker="o", label=row["label"], color=COLOURS.get(row["label"]))
-        axis.set(title=key, xlabel="k", ylabel="Hit@k, class average (%)", ylim=(0, None))
-    axes[0][0].legend(fontsize=8)
+                axis.plot(ks, list(figures.values()), marker="o", ms=4, label=row["label"], **_style(row["label"]))
+        axis.set(title=key, xlabel="k", ylabel="Hit@k over classes (%)", ylim=(0, None))
+        axis.set_xticks(ks)
+    axes[-1].legend(loc="center left", bbox_to_anchor=(1.02, 0.5))
     return _finish(figure)
 
 
-def _training(work: Path) -> bytes | None:
-    """Loss by epoch of one run of each graph network with its default settings."""
-    curves: dict[str, list[tuple[int, float]]] = {}
-    for folder in sorted((work / "bundles").glob("*/bundle.json")):
-        header = json.loads(folder.read_text(encoding="utf-8"))
-        lines = (folder.parent / "log.jsonl").read_text(encoding="utf-8").splitlines()
-        records = [json.loads(line) for line in lines]
-        points = [(r["epoch"], r["loss"]) for r in records if "step" not in r and "epoch" in r and "loss" in r]
-        if len(points) > len(curves.get(header["method"], [])):
-            curves[header["method"]] = points
+def _training(training: dict | None) -> bytes | None:
+    """Loss by epoch of the graph networks."""
+    curves = {label: entry["losses"] for label, entry in (training or {}).items() if len(entry["losses"]) > 1}
     if not curves:
         return None
     figure, axes = _figure()
-    for method, points in curves.items():
-        colour = COLOURS.get(method.upper())
-        axes[0][0].plot([epoch for epoch, _ in points], [loss for _, loss in points], label=method, color=colour)
-    axes[0][0].set(title="Stage 1", xlabel="epoch", ylabel="loss", yscale="log")
-    axes[0][0].legend(fontsize=8)
+    for label, points in curves.items():
+        epochs, losses = zip(*points, strict=True)
+        axes[0].plot(epochs, losses, label=label, **_style(label))
+    axes[0].set(title="Stage 1", xlabel="epoch", ylabel="loss", ylim=(0, None))
+    axes[0].legend()
     return _finish(figure)
 
 
@@ -90,48 +86,60 @@ def _hop_weights(result: dict | None) -> bytes | None:
         return None
     row = result["rows"][0]
     figure, axes = _figure(len(row["measured"]))
-    for axis, (phase, weights) in zip(axes[0], row["measured"].items(), strict=True):
-        places = range(len(weights))
+    for axis, (phase, weights) in zip(axes, row["measured"].items(), strict=True):
+        published, places = row["published"].get(phase, []), range(len(weights))
         axis.bar([p - 0.2 for p in places], weights, 0.4, label="measured", color=COLOURS["DGP"])
-        axis.bar([p + 0.2 for p in places], row["published"].get(phase, []), 0.4, label="paper", color="#adb5bd")
+        axis.bar([p + 0.2 for p in range(len(published))], published, 0.4, label="paper", color="#adb5bd")
         axis.set(title=f"from {phase}", xlabel="hops", ylabel="weight", ylim=(0, 0.6))
-        axis.set_xticks(list(places), ["0", "1", "2", "3", "4+"][: len(weights)])
-    axes[0][0].legend(fontsize=8)
+        axis.set_xticks(list(places), [*map(str, range(len(weights) - 1)), f"{len(weights) - 1}+"])
+    axes[-1].legend()
     return _finish(figure)
 
 
-def _trade_off(analysis: dict | None) -> bytes | None:
-    if not analysis or not analysis.get("trade_off"):
+def _trade_off(curves: dict | None) -> bytes | None:
+    curves = {label: curve for label, curve in (curves or {}).items() if curve["seen"]}
+    if not curves:
         return None
     figure, axes = _figure()
-    for label, curve in analysis["trade_off"].items():
-        name = f"{label} (AUSUC {curve['ausuc']:.3f})"
-        axes[0][0].plot(curve["unseen"], curve["seen"], label=name, color=COLOURS.get(label))
-    axes[0][0].set(title="Trade-off, 2-hops+1K", xlabel="unseen accuracy (%)", ylabel="seen accuracy (%)")
-    axes[0][0].legend(fontsize=8)
+    for label, curve in curves.items():
+        axes[0].plot(curve["unseen"], curve["seen"], label=f"{label}, AUSUC {curve['ausuc']:.3f}", **_style(label))
+    axes[0].set(title="Seen and unseen photos, 2-hops+1K", xlabel="Hit@1 on unseen classes (%)",
+                ylabel="Hit@1 on seen classes (%)", xlim=(0, None), ylim=(0, None))  # fmt: skip
+    axes[0].legend()
     return _finish(figure)
 
 
-def _by_distance(analysis: dict | None) -> bytes | None:
-    if not analysis or not analysis.get("by_distance"):
+def _by_distance(distances: dict | None) -> bytes | None:
+    if not distances:
         return None
     figure, axes = _figure()
-    for label, by_hops in analysis["by_distance"].items():
+    for label, by_hops in distances.items():
         hops = sorted(map(int, by_hops))
-        axes[0][0].plot(
-            hops, [by_hops[str(h)]["hit@1"] for h in hops], marker="o", label=label, color=COLOURS.get(label)
-        )
-    axes[0][0].set(title="Among all unseen classes", xlabel="hops to the nearest seen class", ylabel="Hit@1 (%)")
-    axes[0][0].legend(fontsize=8)
+        axes[0].plot(hops, [by_hops[str(h)]["hit@1"] for h in hops], marker="o", ms=4, label=label, **_style(label))
+    counts = next(iter(distances.values()))
+    hops = sorted(map(int, counts))
+    axes[0].set_xticks(hops, [f"{h}\n({counts[str(h)]['classes']})" for h in hops])
+    axes[0].set(title="All unseen classes as candidates", xlabel="hops to the nearest seen class (classes with photos)",
+                ylabel="Hit@1 over classes (%)", ylim=(0, None))  # fmt: skip
+    axes[0].legend()
     return _finish(figure)
 
 
-def _speed(analysis: dict | None) -> bytes | None:
-    if not analysis or not analysis.get("seconds"):
+def _speed(training: dict | None) -> bytes | None:
+    if not training:
         return None
     figure, axes = _figure()
-    items = sorted(analysis["seconds"].items(), key=lambda item: item[1])
-    colours = [COLOURS.get(label, "#adb5bd") for label, _ in items]
-    axes[0][0].barh([label for label, _ in items], [max(s, 0.01) for _, s in items], color=colours)
-    axes[0][0].set(title="Stage 1, all classes predicted", xlabel="seconds", xscale="log")
+    items = sorted(training.items(), key=lambda item: item[1]["seconds"])
+    names = [f"{label}, {entry['epochs']} epochs" if entry["epochs"] else label for label, entry in items]
+    seconds = [max(entry["seconds"], 0.01) for _, entry in items]
+    bars = axes[0].barh(names, seconds, color=[_style(label)["color"] for label, _ in items])
+    axes[0].bar_label(bars, [f"{value:.0f} s" for value in seconds], padding=3, fontsize=8)
+    axes[0].set(title="From names and network to all classifiers", xlabel="seconds", xscale="log")
+    axes[0].margins(x=0.15)
+    axes[0].grid(visible=False, axis="y")
     return _finish(figure)
+
+
+def _style(label: str) -> dict[str, Any]:
+    """A method's colour, the same in every plot; what the paper compares with is drawn fainter."""
+    return {"color": COLOURS.get(label, "#adb5bd"), "linewidth": 1.8 if label in COLOURS else 1.2}

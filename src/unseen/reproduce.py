@@ -1,90 +1,40 @@
 """Run the paper's tables on whatever data is there, once each, and keep what came out.
 
-    WORK/bundles/<run>        a bundle for every (method, settings, seed), shared by all tables
-    WORK/features/<...>       features of the photos, by network
-    WORK/results/<table>.json what the report is made of
-
-Levels, never mixed in one column:  paper     ImageNet on disk, timm's ResNet-50, GloVe 300-d
-                                    photos    any folder of photos by class id, built-in network and vectors
-                                    embedded  no photos: how well the classifiers of hidden seen classes are found
+WORK/bundles, WORK/features   what the tables share, see `unseen.trainings`
+WORK/results/<table>.json     what the report is made of
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
+import platform
 import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from collections.abc import Callable, Sequence
+from datetime import datetime, timezone
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 
-from unseen.assets import find_asset
-from unseen.bundle import Bundle
 from unseen.classifier import ZeroShotClassifier
-from unseen.errors import UnseenError
 from unseen.evaluate import evaluate
-from unseen.features import FeatureStore, build_store
-from unseen.methods import get_method
-from unseen.pipeline import train
 from unseen.recipes import Recipe, Row, load_recipe
-from unseen.run import Run, write_atomically
+from unseen.run import write_atomically
+from unseen.trainings import Trainings
 
-GRAPH_NETWORKS = ("dgp", "sgcn", "gcnz", "gat")
 HOLDOUT = 0.2  # of the seen classes, at the embedded level
 
 
-@dataclass(frozen=True)
-class Level:
-    """What data there is, and what it stands for."""
-
-    name: str  # paper, photos or embedded
-    graph: str
-    vectors: str
-    backbone: str
-    unseen: Path | None = None
-    seen_train: Path | None = None
-    seen_val: Path | None = None
-    has_lists: bool = True
-
-    def candidates(self, spec: str) -> str:
-        """The authors' list, or what comes nearest to it without their files."""
-        if self.has_lists:
-            return spec
-        plain, plus, _ = spec.partition("+")
-        near = {"2-hops": "hops:2", "3-hops": "hops:3", "all": "unseen"}.get(plain, plain)
-        return f"{near}+1K" if plus else near
-
-
-@dataclass
-class Reproduction:
-    """Settings of a reproduction. `scale` shortens every training: 0.1 trains for a tenth of the epochs."""
-
-    work: Path
-    level: Level
-    epochs: int = 3000
-    finetune_epochs: int = 20
-    finetune_batch: int = 64
-    kin_vectors: str = "glove+text"
-    device: str = "auto"
-    workers: int = 2
-    show_progress: bool = True
-    say: Callable[[str], None] = lambda message: None
-    _models: dict[str, ZeroShotClassifier] = field(default_factory=dict)
-
-    # -- one table -------------------------------------------------------------------------------------------------
+class Reproduction(Trainings):
+    """Runs tables with the trainings that they share."""
 
     def run(self, name: str) -> dict[str, Any]:
         """The table's result: from disk if it was made with the same settings, else made now."""
         recipe = load_recipe(name)
         place = self.work / "results" / f"{name}.json"
-        made_with = self.settings()
-        if place.exists():
-            saved = json.loads(place.read_text(encoding="utf-8"))
-            if saved["made_with"] == made_with:
-                return saved
+        saved = read_result(place, self.settings())
+        if saved is not None:
+            return saved
         self.say(f"[bold]{name}[/bold]: {recipe.title} ({recipe.paper}), level {self.level.name}")
         started = time.monotonic()
         runners = {"hop-weights": self._hop_weights, "scalability": self._scalability, "qualitative": self._qualitative}
@@ -97,177 +47,114 @@ class Reproduction:
             "kind": recipe.kind,
             "level": self.level.name,
             "notes": list(recipe.notes),
-            "made_with": made_with,
+            "made_with": self.settings(),
+            "made": circumstances(),
             "seconds": round(time.monotonic() - started, 1),
             **body,
         }
         write_atomically(place, json.dumps(result, indent=1, ensure_ascii=False).encode())
         return result
 
-    def settings(self) -> dict[str, Any]:
-        level = {key: str(value) if isinstance(value, Path) else value for key, value in asdict(self.level).items()}
-        return {"level": level, "epochs": self.epochs, "finetune_epochs": self.finetune_epochs,
-                "finetune_batch": self.finetune_batch, "kin_vectors": self.kin_vectors}  # fmt: skip
-
     def _hits(self, recipe: Recipe) -> dict[str, Any]:
         """Hit@k for every row and list of candidates; for several seeds their mean and standard deviation."""
+        body = {"hits": list(recipe.hits), "candidates": list(recipe.candidates), "seeds": list(recipe.seeds)}
+        wanted = "seen_val" if recipe.photos == "seen-val" else "unseen"
+        if self.level.name != "embedded" and getattr(self.level, wanted) is None:
+            left_out = f"It is measured on photos of {recipe.photos} classes: there are none here."
+            return body | {"rows": [], "coverage": {}, "left_out": left_out}
         rows, coverage = [], {}
         for row in recipe.rows:
-            entry = {"label": row.label, "ours": row.ours, "published": row.published}
+            entry: dict[str, Any] = {"label": row.label, "ours": row.ours, "published": row.published}
             entry |= {key: getattr(row, key) for key in ("norm", "published_as", "published_deviation")
                       if getattr(row, key)}  # fmt: skip
             if row.method is not None:
-                runs = [self._measure(recipe, row, seed, coverage) for seed in recipe.seeds]
-                entry |= {"method": row.method, "finetune": row.finetune, "measured": _mean(runs)}
-                if len(runs) > 1:
-                    entry["deviation"] = _deviation(runs)
+                entry |= {"method": row.method} | self._row(recipe, row, coverage)
             rows.append(entry)
-        return {"rows": rows, "hits": list(recipe.hits), "candidates": list(recipe.candidates), "coverage": coverage}
+        return body | {"rows": rows, "coverage": coverage}
+
+    def _row(self, recipe: Recipe, row: Row, coverage: dict) -> dict[str, Any]:
+        """A row's figures and how long it was trained; or why it was left out."""
+        lack = self.lacks(row)
+        if lack is not None:
+            return {"left_out": lack}
+        runs = [self._measure(recipe, row, seed, coverage) for seed in recipe.seeds]
+        tuned = self.lengths.finetune_epochs if self.is_finetuned(row) and self.level.name != "embedded" else 0
+        entry = {"epochs": self.epochs(row), "finetune_epochs": tuned, "measured": combine(runs, np.mean)}
+        return entry | ({"deviation": combine(runs, np.std)} if len(runs) > 1 else {})
 
     def _measure(self, recipe: Recipe, row: Row, seed: int, coverage: dict) -> dict[str, Any]:
         if self.level.name == "embedded":
-            bundle = self.bundle(row, seed, holdout=HOLDOUT)
-            held = bundle.solution.details["holdout"]
+            held = self.bundle(row, seed, holdout=HOLDOUT).solution.details["holdout"]
             coverage["hidden"] = {"classes": held["classes"]}
-            return {"hidden": {"image": {key: held[key] for key in ("hit@1", "hit@5")}}}
+            return {"hidden": {"class": {key: held[key] for key in ("hit@1", "hit@5")}}}
         model = self.model(row, seed)
-        folder = self.level.seen_val if recipe.photos == "seen-val" else self.level.unseen
-        if folder is None:
-            raise UnseenError(f"{recipe.name} needs photos of {recipe.photos} classes: there is no such folder here")
-        store = self.store(model, folder)
+        store = self.store(model, self.level.seen_val if recipe.photos == "seen-val" else self.level.unseen)
         found = {}
         for spec in recipe.candidates:
-            result = evaluate(model, store, self.level.candidates(spec), ks=recipe.hits, show_progress=False)
+            candidates = self.level.candidates(spec)
+            result = evaluate(model, store, candidates, ks=recipe.hits, show_progress=False)
             found[spec] = {"image": result.image, "class": result.class_}
             coverage[spec] = {"listed": result.listed_classes, "classes": result.classes, "images": result.images,
-                              "as": self.level.candidates(spec)}  # fmt: skip
+                              "as": candidates}  # fmt: skip
         return found
 
     def _hop_weights(self, recipe: Recipe) -> dict[str, Any]:
         row = recipe.rows[0]
-        weights = self.bundle(row, 0).solution.details["hop_weights"]
-        return {"rows": [{"label": row.label, "published": row.published, "measured": weights}]}
+        weights = self.bundle(row).solution.details["hop_weights"]
+        entry = {"label": row.label, "published": row.published, "measured": weights, "epochs": self.epochs(row)}
+        return {"rows": [entry]}
 
     def _scalability(self, recipe: Recipe) -> dict[str, Any]:
         from unseen.scalability import densities, weight_counts
 
-        measured = weight_counts()
-        measured |= densities(self.level.graph)
+        measured = weight_counts() | densities(self.level.graph)
         return {"published": recipe.published, "measured": measured, "graph": self.level.graph}
 
     def _qualitative(self, recipe: Recipe) -> dict[str, Any]:
         """Top-5 labels of every row's model for a few photos of unseen classes, chosen by a fixed seed."""
         if self.level.unseen is None:
-            return {"photos": [], "notes": [*recipe.notes, "No photos at this level: nothing to show."]}
+            return {"photos": [], "left_out": "There are no photos at this level: nothing to show."}
+        rows = [row for row in recipe.rows if self.lacks(row) is None]
+        chosen = self._examples(rows[0], recipe.examples)
+        photos = [{"photo": str(photo.path), "id": photo.class_id, "answers": []} for photo in chosen]
+        for row in rows:  # one model at a time
+            model = self.model(row)
+            candidates = "seen" if row.method == "network" else self.level.candidates("all")
+            answers = model.classify([photo.path for photo in chosen], 5, candidates)
+            for entry, labels in zip(photos, answers, strict=True):
+                entry["name"] = model.bundle.taxonomy.name(entry["id"])
+                given = [{"id": label.id, "name": label.name} for label in labels]
+                entry["answers"].append({"label": row.label, "labels": given})
+        return {"photos": photos}
+
+    def _examples(self, row: Row, count: int) -> Sequence:
+        """Photos of different unseen classes, the same ones at every run."""
         from unseen.photos import list_photos
 
         by_class = {photo.class_id: photo for photo in list_photos(self.level.unseen)}
-        known = ZeroShotClassifier(self.bundle(recipe.rows[0], 0)).candidates(self.level.candidates("all"))
-        names = {self.bundle(recipe.rows[0], 0).ids[r] for r in known}
-        ids = sorted(i for i in by_class if i in names)
-        chosen = [ids[i] for i in np.random.default_rng(0).permutation(len(ids))[: recipe.examples]]
-        photos = []
-        for id in chosen:
-            entry = {"photo": str(by_class[id].path), "id": id, "answers": []}
-            for row in recipe.rows:
-                model = self.model(row, 0)
-                entry["name"] = model.bundle.taxonomy.name(id)
-                candidates = "seen" if row.method == "network" else self.level.candidates("all")
-                labels = model.classify(by_class[id].path, 5, candidates)
-                answers = [{"id": label.id, "name": label.name} for label in labels]
-                entry["answers"].append({"label": row.label, "labels": answers})
-            photos.append(entry)
-        return {"photos": photos}
-
-    # -- what tables share -----------------------------------------------------------------------------------------
-
-    def bundle(self, row: Row, seed: int, holdout: float = 0.0) -> Bundle:
-        """The bundle of a row, finetuned if the row is and there are photos for it; trained only if it is not there."""
-        settings = dict(row.settings)
-        if row.method in GRAPH_NETWORKS:
-            settings["epochs"] = max(1, round(self.epochs * row.epochs_share))
-        vectors = self.kin_vectors if row.method == "kin" else self.level.vectors
-        choice = {"method": row.method, "settings": settings, "seed": seed, "holdout": holdout, "vectors": vectors,
-                  "graph": self.level.graph, "backbone": self.level.backbone}  # fmt: skip
-        place = self.work / "bundles" / _key(row.method, choice)
-        if not (place / "bundle.json").exists():
-            self.say(f"  training {row.method} {settings or ''} seed {seed}")
-            features = None
-            if get_method(row.method).needs_features:
-                features = self._seen_features()
-            train(row.method, self.level.graph, vectors, self.level.backbone, place, features=features, holdout=holdout,
-                  run=Run(seed=seed, device=self.device, resume=True, show_progress=self.show_progress),
-                  precision="fp16", **settings)  # fmt: skip
-        if not row.finetune or self.level.seen_train is None or holdout:
-            return Bundle.load(place, verify=False)
-        return self._finetuned(place, choice, seed)
-
-    def _finetuned(self, place: Path, choice: dict, seed: int) -> Bundle:
-        from unseen.finetune import FinetuneSettings, finetune
-
-        settings = FinetuneSettings(epochs=self.finetune_epochs, batch=self.finetune_batch)
-        tuned = self.work / "bundles" / _key(f"{choice['method']}-tuned", choice | asdict(settings))
-        if not (tuned / "bundle.json").exists():
-            self.say(f"  finetuning {place.name}")
-            run = Run(seed=seed, device=self.device, resume=True, show_progress=self.show_progress)
-            photos = self.level.seen_train
-            finetune(Bundle.load(place), photos, tuned, settings, run, skip_unknown=True, workers=self.workers)
-        return Bundle.load(tuned, verify=False)
-
-    def model(self, row: Row, seed: int) -> ZeroShotClassifier:
-        bundle = self.bundle(row, seed)
-        key = str(bundle.path)
-        if key not in self._models:
-            self._models = {key: ZeroShotClassifier(bundle, device=self.device)}  # one at a time: they are large
-        return self._models[key]
-
-    def store(self, model: ZeroShotClassifier, folder: Path) -> FeatureStore:
-        name = f"{folder.name}-{model.bundle.backbone.checksum[:12]}"
-        place = self.work / "features" / name
-        build_store(folder, place, model.backbone, workers=self.workers, show_progress=self.show_progress)
-        return FeatureStore.open(place, model.backbone)
-
-    def _seen_features(self):
-        if self.level.seen_train is None:
-            raise UnseenError("methods that learn from photos need photos of seen classes: there are none here")
-        network = Row("network", method="network")
-        model = self.model(network, 0)
-        return self.store(model, self.level.seen_train).seen_matrix(model.bundle.seen_ids)
+        model = ZeroShotClassifier(self.bundle(row))
+        unseen = {model.bundle.ids[r] for r in model.candidates(self.level.candidates("all"))}
+        ids = sorted(set(by_class) & unseen)
+        return [by_class[ids[i]] for i in np.random.default_rng(0).permutation(len(ids))[:count]]
 
 
-def find_level(photos: Path | None = None, imagenet_21k: Path | None = None, imagenet_1k: Path | None = None) -> Level:
-    """The best level that the data allow. A folder of photos has unseen/, and perhaps seen-train/ and seen-val/."""
-    lists = find_asset("imagenet-testsets.json") is not None and find_asset("imagenet-split.json") is not None
-    graph = "paper" if lists else "imagenet"
-    if imagenet_21k is not None and imagenet_1k is not None:
-        for folder in (imagenet_21k, imagenet_1k / "train", imagenet_1k / "val"):
-            if not folder.is_dir():
-                raise UnseenError(f"{folder}: there is no such folder; ImageNet-1k is expected with train/ and val/")
-        return Level("paper", "paper", "glove.6B.zip#glove.6B.300d.txt", "timm/resnet50.tv_in1k",
-                     imagenet_21k, imagenet_1k / "train", imagenet_1k / "val")  # fmt: skip
-    if photos is not None:
-        if not (photos / "unseen").is_dir():
-            raise UnseenError(f"{photos}: has no folder unseen/ with photos of unseen classes by id")
-        train_, val = (photos / name if (photos / name).is_dir() else None for name in ("seen-train", "seen-val"))
-        return Level("photos", graph, "glove", "efficientnet-lite0", photos / "unseen", train_, val, lists)
-    return Level("embedded", graph, "glove", "efficientnet-lite0", has_lists=lists)
+def read_result(place, made_with: dict[str, Any]) -> dict[str, Any] | None:
+    """A saved result, if it was made with these settings."""
+    if not place.exists():
+        return None
+    saved = json.loads(place.read_text(encoding="utf-8"))
+    return saved if saved["made_with"] == made_with else None
 
 
-def _key(method: str, choice: dict) -> str:
-    text = json.dumps(choice, sort_keys=True)
-    return f"{method}-{hashlib.sha256(text.encode()).hexdigest()[:10]}"
+def circumstances() -> dict[str, str]:
+    """When and with what a result was made."""
+    versions = {name: version(name) for name in ("unseen", "torch", "numpy")}
+    now = datetime.now(timezone.utc).isoformat(timespec="seconds")
+    return {"at": now, "python": platform.python_version(), "machine": platform.machine(), **versions}
 
 
-def _mean(runs: list[dict]) -> dict:
-    return _combine(runs, lambda values: round(float(np.mean(values)), 2))
-
-
-def _deviation(runs: list[dict]) -> dict:
-    return _combine(runs, lambda values: round(float(np.std(values)), 2))
-
-
-def _combine(runs: list, reduce: Callable) -> Any:
-    """Figures of the same shape, reduced leaf by leaf."""
+def combine(runs: Sequence[Any], reduce: Callable) -> Any:
+    """Figures of the same shape, reduced leaf by leaf; None where any of them is."""
     if isinstance(runs[0], dict):
-        return {key: _combine([run[key] for run in runs], reduce) for key in runs[0]}
-    return None if any(run is None for run in runs) else reduce(runs)
+        return {key: combine([run[key] for run in runs], reduce) for key in runs[0]}
+    return None if any(run is None for run in runs) else round(float(reduce(runs)), 2)

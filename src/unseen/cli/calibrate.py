@@ -34,5 +34,5 @@ def _show(result: dict) -> None:
         f"seen-shift [bold]{result['seen_shift']}[/bold]: harmonic mean {result['harmonic_on_hidden']} on "
         f"{result['hidden_classes']} hidden classes ({result['harmonic_without']} without)\n"
         f"novelty threshold {result['novelty_threshold']:.4f}, AUROC {result['novelty_auroc']}\n"
-        f"Use it: unseen evaluate {result['bundle']} --seen-shift auto ..."
+        f"Use it: unseen evaluate {result['bundle']} --seen-shift auto, or --novelty auto"
     )

@@ -22,7 +22,8 @@ from unseen.errors import UnseenError
 def compare(
     photos: Annotated[Path, typer.Option(help="A folder with unseen/, and perhaps seen-train/ and seen-val/, by id.")],
     methods: Annotated[str | None, typer.Option(help="Names separated by commas; all of them if not given.")] = None,
-    epochs: Annotated[int, typer.Option(min=1, help="Epochs of the graph networks.")] = 3000,
+    epochs: Annotated[int, typer.Option(min=1, help="Epochs of the graph networks.")] = 300,
+    gcnz_epochs: Annotated[int, typer.Option(min=1, help="Epochs of GCNZ, which is slow.")] = 100,
     vectors: Annotated[
         str | None, typer.Option(help="Class vectors of all methods; by default glove, kin's own.")
     ] = None,
@@ -38,8 +39,9 @@ def compare(
     from unseen.compare import compare as run
     from unseen.compare import markdown as as_markdown
     from unseen.compare import table
+    from unseen.levels import Lengths, find_level
     from unseen.methods import METHODS, get_method
-    from unseen.reproduce import Reproduction, find_level
+    from unseen.reproduce import Reproduction
     from unseen.run import write_atomically
 
     if average not in ("class", "image"):
@@ -48,7 +50,7 @@ def compare(
     for name in names:
         get_method(name)
     level = find_level(photos)
-    work = Reproduction(out, level, epochs=epochs, device=device, say=say)
+    work = Reproduction(out, level, Lengths(epochs, gcnz_epochs, finetune_epochs=0), device=device, say=say)
     if vectors is not None:
         work.level, work.kin_vectors = replace(level, vectors=vectors), vectors
     rows = run(work, names)

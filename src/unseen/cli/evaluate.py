@@ -19,6 +19,7 @@ from unseen.errors import UnseenError
     unseen evaluate my-bundle --images photos/unseen --candidates all --with-seen
     unseen evaluate my-bundle --images photos/seen-val --candidates 2-hops --with-seen
     unseen evaluate my-bundle --images photos/unseen --images photos/seen-val --candidates 2-hops+1K --seen-shift 0.5
+    unseen evaluate calibrated --images photos/unseen --images photos/seen-val --candidates 2-hops+1K --novelty auto
     unseen evaluate my-bundle --images photos/unseen --candidates hops:2 --ties pessimistic --json
     """,
 )
@@ -32,6 +33,13 @@ def evaluate(
     seen_shift: Annotated[
         str, typer.Option(help="Taken off the scores of seen classes; `auto`: what `unseen calibrate` chose.")
     ] = "0",
+    novelty: Annotated[
+        str | None,
+        typer.Option(
+            help="Also with a novelty detector: photos for which the network's confidence reaches this threshold "
+            "compete among seen classes only, the others among unseen ones; `auto`: what `unseen calibrate` chose."
+        ),
+    ] = None,
     ties: Annotated[str, typer.Option(help="realistic, optimistic or pessimistic (the authors' way).")] = "realistic",
     per_class: Annotated[bool, typer.Option(help="Figures of every class, too.")] = False,
     workers: Annotated[int, typer.Option(min=0, help="Processes that decode photos.")] = 2,
@@ -43,21 +51,28 @@ def evaluate(
     from unseen.evaluate import evaluate as measure
 
     model = load(bundle, device=device)
-    shift = parse_shift(seen_shift, model.bundle)
-    result = measure(model, list(images), candidates, with_seen, shift, ties, workers=workers, say=say)
+    shift = chosen_number("--seen-shift", seen_shift, model.bundle, "seen_shift")
+    threshold = None if novelty is None else chosen_number("--novelty", novelty, model.bundle, "novelty_threshold")
+    result = measure(
+        model, list(images), candidates, with_seen, shift, ties, novelty=threshold, workers=workers, say=say
+    )
     emit(result.as_dict(per_class), json_, lambda: _show(result, per_class))
 
 
-def parse_shift(text: str, bundle) -> float:
+def chosen_number(option: str, text: str, bundle, key: str) -> float:
+    """A number as it was typed, or `auto`: what `unseen calibrate` left in the bundle."""
     if text != "auto":
         try:
             return float(text)
         except ValueError:
-            raise UnseenError(f"--seen-shift is a number or auto, not {text!r}") from None
+            raise UnseenError(f"{option} is a number or auto, not {text!r}") from None
     chosen = bundle.solution.details.get("calibration")
     if not chosen:
-        raise UnseenError("no shift was chosen for this bundle yet: `unseen calibrate BUNDLE --images SEEN_PHOTOS`")
-    return float(chosen["seen_shift"])
+        raise UnseenError(
+            f"nothing was chosen for {option} auto in this bundle yet: "
+            "`unseen calibrate BUNDLE --images SEEN_PHOTOS --out BUNDLE`"
+        )
+    return float(chosen[key])
 
 
 def _show(result, per_class: bool) -> None:
@@ -75,6 +90,13 @@ def _show(result, per_class: bool) -> None:
         stdout.print(
             f"generalised, over classes: seen {figures['seen']}, unseen {figures['unseen']}, "
             f"harmonic mean {figures['harmonic']}, AUSUC {figures['ausuc']}"
+        )
+    if result.novelty:
+        figures = result.novelty
+        stdout.print(
+            f"with a novelty detector at {figures['threshold']:.4g}, over classes: seen {figures['seen']}, unseen "
+            f"{figures['unseen']}, harmonic mean {figures['harmonic']}; told rightly: "
+            f"{figures['seen_told_rightly']} % of seen photos, {figures['unseen_told_rightly']} % of unseen ones"
         )
     if per_class:
         table = Table("id", "photos", *result.image)

@@ -10,8 +10,6 @@ from rich.table import Table
 
 from unseen.cli.app import JsonFlag, command, emit, say, stdout
 
-QUICK = {"epochs": 60, "finetune_epochs": 1}
-
 
 @command(
     "reproduce",
@@ -32,25 +30,48 @@ def reproduce(
     out: Annotated[Path, typer.Option(help="Where bundles, features, results and the report are kept.")] = Path(
         "runs/reproduce"
     ),
-    quick: Annotated[bool, typer.Option(help="Short trainings, to see that all runs: not for figures.")] = False,
-    epochs: Annotated[int | None, typer.Option(min=1, help="Epochs of stage 1; the paper's 3000 if not given.")] = None,
-    finetune_epochs: Annotated[int | None, typer.Option(min=1, help="Epochs of stage 2; the paper's 20.")] = None,
-    finetune_batch: Annotated[int, typer.Option(min=1)] = 64,
+    quick: Annotated[
+        bool, typer.Option(help="A few photos and short trainings, to see that all runs: not for figures.")
+    ] = False,
+    epochs: Annotated[
+        int | None, typer.Option(min=1, help="Epochs of stage 1: 3000 at the paper's level, else 300 (GCNZ 100).")
+    ] = None,
+    gcnz_epochs: Annotated[int | None, typer.Option(min=1, help="Epochs of GCNZ, which is slow; as --epochs.")] = None,
+    finetune_epochs: Annotated[
+        int | None, typer.Option(min=0, help="Epochs of stage 2: 20 at the paper's level, else 1. 0: no stage 2.")
+    ] = None,
+    finetune_batch: Annotated[int | None, typer.Option(min=1, help="Photos a step of stage 2.")] = None,
+    graph: Annotated[str | None, typer.Option(help="Another hierarchy than the level's.")] = None,
+    vectors: Annotated[str | None, typer.Option(help="Other class vectors: a name or a file.")] = None,
+    backbone: Annotated[str | None, typer.Option(help="Another network than the level's.")] = None,
+    weights: Annotated[Path | None, typer.Option(help="The network's weights, from a local file.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, mps.")] = "auto",
-    workers: Annotated[int, typer.Option(min=0)] = 2,
+    workers: Annotated[int, typer.Option(min=0, help="Processes that decode photos.")] = 2,
     json_: JsonFlag = False,
 ) -> None:
-    """Run a table of the paper on whatever data there is, and set our figures beside the published ones."""
+    """Run a table of the paper on whatever data there is, and set our figures beside the published ones.
+
+    What is done is kept: a stopped command goes on where it was, and tables share what they train.
+    """
+    from dataclasses import replace
+
     from unseen.analysis import analyse
+    from unseen.levels import LENGTHS, find_level
     from unseen.recipes import ORDER, load_recipe
     from unseen.report import write_report
-    from unseen.reproduce import Reproduction, find_level
+    from unseen.reproduce import Reproduction
 
     names = ORDER if table == "all" else (load_recipe(table).name,)
-    given = {"epochs": epochs, "finetune_epochs": finetune_epochs}
-    lengths = (QUICK if quick else {}) | {key: value for key, value in given.items() if value is not None}
     level = find_level(photos, imagenet_21k, imagenet_1k)
-    work = Reproduction(out, level, finetune_batch=finetune_batch, device=device, workers=workers, say=say, **lengths)
+    level = level.with_parts(graph=graph, vectors=vectors, backbone=backbone, weights=weights)
+    given = {"epochs": epochs, "gcnz_epochs": gcnz_epochs or epochs, "finetune_epochs": finetune_epochs,
+             "finetune_batch": finetune_batch}  # fmt: skip
+    lengths = LENGTHS["quick" if quick else level.name]
+    lengths = replace(lengths, **{key: value for key, value in given.items() if value is not None})
+    if quick:
+        level = level.sample(out / "sample")
+    work = Reproduction(out, level, lengths, device=device, workers=workers, say=say)
+    say(f"level {level.name}: {lengths.epochs} epochs (GCNZ {lengths.gcnz_epochs}), stage 2 {lengths.finetune_epochs}")
     results = {name: work.run(name) for name in names}
     result = {"level": level.name, "tables": results}
     if table == "all":
@@ -74,14 +95,16 @@ def report(
 
 
 def _show(result: dict) -> None:
-    from unseen.report import table_of
+    from unseen.report_tables import tables_of
 
     for saved in result["tables"].values():
-        for rows in table_of(saved):
-            table = Table(*rows[0], title=f"{saved['title']} ({saved['paper']}), level {saved['level']}",
-                          title_justify="left")  # fmt: skip
-            for row in rows[1:]:
-                table.add_row(*row)
-            stdout.print(table)
+        title = f"{saved['title']} ({saved['paper']}), level {saved['level']}"
+        if "left_out" in saved:
+            stdout.print(f"{title}: left out. {saved['left_out']}")
+        for made in tables_of(saved):
+            shown = Table(*made.flat_header("\n"), title=title, title_justify="left")
+            for row in made.rows:
+                shown.add_row(*row)
+            stdout.print(shown)
     if "report" in result:
         stdout.print(f"Report: {result['report']['html']}")

@@ -1,0 +1,107 @@
+"""What data there is to reproduce the paper with, and how long the trainings may be on it.
+
+    paper     ImageNet on disk, timm's ResNet-50, GloVe 300-d, the paper's 3000 + 20 epochs
+    photos    any folder of photos by class id, the built-in network and vectors
+    embedded  no photos: how well the classifiers of hidden seen classes are found
+
+Figures of different levels never stand in one column.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from unseen.assets import find_asset
+from unseen.errors import UnseenError
+
+FOLDERS = ("unseen", "seen_train", "seen_val")
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """How long everything is trained. An epoch of GCNZ, which sees nearly the whole graph, costs some 25 of SGCN's."""
+
+    epochs: int  # of stage 1
+    gcnz_epochs: int
+    finetune_epochs: int
+    finetune_batch: int = 64
+
+
+LENGTHS = {
+    "paper": Lengths(3000, 3000, 20),
+    "photos": Lengths(300, 100, 1, 16),
+    "embedded": Lengths(300, 100, 0),
+    "quick": Lengths(10, 2, 1, 16),
+}
+QUICK_PHOTOS = 120  # of each folder
+
+
+@dataclass(frozen=True)
+class Level:
+    """What data there is, and what it stands for."""
+
+    name: str  # paper, photos or embedded
+    graph: str
+    vectors: str
+    backbone: str
+    unseen: Path | None = None
+    seen_train: Path | None = None
+    seen_val: Path | None = None
+    has_lists: bool = True
+    weights: Path | None = None  # of the network, instead of the published ones
+    sampled: int | None = None  # photos of each folder, if not all of them
+
+    def candidates(self, spec: str) -> str:
+        """The authors' list, or what comes nearest to it without their files."""
+        if self.has_lists:
+            return spec
+        plain, plus, _ = spec.partition("+")
+        near = {"2-hops": "hops:2", "3-hops": "hops:3", "all": "unseen"}.get(plain, plain)
+        return f"{near}+1K" if plus else near
+
+    def with_parts(self, **parts: str | Path | None) -> Level:
+        """With another hierarchy, network, weights or vectors, where they are given."""
+        return replace(self, **{key: value for key, value in parts.items() if value is not None})
+
+    def sample(self, place: Path, photos: int = QUICK_PHOTOS) -> Level:
+        """With a few photos of each folder only: links to them in `place`."""
+        folders = {key: getattr(self, key) for key in FOLDERS if getattr(self, key) is not None}
+        links = {key: link_some(folder, place / key, photos) for key, folder in folders.items()}
+        return replace(self, **links, sampled=photos if links else None)
+
+
+def find_level(photos: Path | None = None, imagenet_21k: Path | None = None, imagenet_1k: Path | None = None) -> Level:
+    """The best level that the data allow. A folder of photos has unseen/, and perhaps seen-train/ and seen-val/."""
+    lists = find_asset("imagenet-testsets.json") is not None and find_asset("imagenet-split.json") is not None
+    graph = "paper" if lists else "imagenet"
+    if (imagenet_21k is None) != (imagenet_1k is None):
+        raise UnseenError("the paper's level needs both --imagenet-21k (unseen classes) and --imagenet-1k (seen ones)")
+    if imagenet_21k is not None and imagenet_1k is not None:
+        for folder in (imagenet_21k, imagenet_1k / "train", imagenet_1k / "val"):
+            if not folder.is_dir():
+                raise UnseenError(f"{folder}: there is no such folder; ImageNet-1k is expected with train/ and val/")
+        return Level("paper", "paper", "glove.6B.zip#glove.6B.300d.txt", "timm/resnet50.tv_in1k",
+                     imagenet_21k, imagenet_1k / "train", imagenet_1k / "val")  # fmt: skip
+    if photos is not None:
+        if not (photos / "unseen").is_dir():
+            raise UnseenError(f"{photos}: has no folder unseen/ with photos of unseen classes by id")
+        train, val = (photos / name if (photos / name).is_dir() else None for name in ("seen-train", "seen-val"))
+        return Level("photos", graph, "glove", "efficientnet-lite0", photos / "unseen", train, val, lists)
+    return Level("embedded", graph, "glove", "efficientnet-lite0", has_lists=lists)
+
+
+def link_some(folder: Path, place: Path, count: int, seed: int = 0) -> Path:
+    """`place`/<class id>/ with symbolic links to a random `count` of the folder's photos."""
+    from unseen.photos import list_photos
+
+    photos = list(list_photos(folder))
+    for i in np.random.default_rng(seed).permutation(len(photos))[:count]:
+        link = place / photos[i].class_id / photos[i].path.name
+        link.parent.mkdir(parents=True, exist_ok=True)
+        if not link.is_symlink():
+            os.symlink(photos[i].path.resolve(), link)
+    return place

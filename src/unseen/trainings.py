@@ -1,0 +1,135 @@
+"""The bundles, networks and features that the paper's tables share: each is made once and found again on disk.
+
+WORK/bundles/<run>        a bundle for every (method, settings, seed)
+WORK/features/<...>       features of the photos, by folder and network
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from unseen.bundle import Bundle
+from unseen.classifier import ZeroShotClassifier
+from unseen.errors import UnseenError
+from unseen.levels import LENGTHS, Lengths, Level
+from unseen.methods import get_method
+from unseen.pipeline import train
+from unseen.recipes import Row
+from unseen.run import Run
+
+if TYPE_CHECKING:
+    from unseen.features import FeatureStore
+
+GRAPH_NETWORKS = ("dgp", "sgcn", "gcnz", "gat")
+NETWORK_ALONE = Row("network alone", method="network")
+
+
+@dataclass
+class Trainings:
+    """What is trained in `work`, on the data of a level."""
+
+    work: Path
+    level: Level
+    lengths: Lengths | None = None  # the level's own if none are given
+    kin_vectors: str = "glove+text"
+    device: str = "auto"
+    workers: int = 2
+    show_progress: bool = True
+    say: Callable[[str], None] = lambda message: None
+    _models: dict[str, ZeroShotClassifier] = field(default_factory=dict)
+
+    def __post_init__(self):
+        self.lengths = self.lengths or LENGTHS[self.level.name]
+
+    def settings(self) -> dict[str, Any]:
+        """All that a result depends on besides its recipe."""
+        level = {key: str(value) if isinstance(value, Path) else value for key, value in asdict(self.level).items()}
+        return {"level": level, **asdict(self.lengths), "kin_vectors": self.kin_vectors}
+
+    def epochs(self, row: Row) -> int | None:
+        """Epochs of stage 1 for a row; None where the method has no epochs."""
+        if row.method not in GRAPH_NETWORKS:
+            return None
+        whole = self.lengths.gcnz_epochs if row.method == "gcnz" else self.lengths.epochs
+        return max(1, round(whole * row.epochs_share))
+
+    def lacks(self, row: Row) -> str | None:
+        """Why a row cannot be run on this data; None if it can."""
+        if self.level.seen_train is None and get_method(row.method).needs_features:
+            return f"{row.method} learns from photos of seen classes: there are none here"
+        return None
+
+    def is_finetuned(self, row: Row) -> bool:
+        """A row is finetuned if the paper's is, and there are photos to do it with."""
+        return row.finetune and self.level.seen_train is not None and self.lengths.finetune_epochs > 0
+
+    def bundle(self, row: Row, seed: int = 0, holdout: float = 0.0) -> Bundle:
+        """The bundle of a row, after stage 2 if it is finetuned; trained only if it is not there."""
+        settings, epochs = dict(row.settings), self.epochs(row)
+        if epochs is not None:
+            settings["epochs"] = epochs
+        level, vectors = self.level, self.kin_vectors if row.method == "kin" else self.level.vectors
+        kind = get_method(row.method)
+        whole = asdict(kind.Settings(**settings))  # with the defaults: a row that only names one shares its bundle
+        choice = {"method": row.method, "settings": whole, "seed": seed, "holdout": holdout, "vectors": vectors,
+                  "graph": level.graph, "backbone": level.backbone}  # fmt: skip
+        if level.weights is not None:
+            choice["weights"] = str(level.weights)
+        if kind.needs_features:
+            choice["photos"] = str(level.seen_train)
+        place = self.work / "bundles" / _key(row.method, choice)
+        if not (place / "bundle.json").exists():
+            self.say(f"  training {row.method} {settings or ''} seed {seed}")
+            features = self._seen_features() if kind.needs_features else None
+            train(row.method, level.graph, vectors, level.backbone, place, features=features, holdout=holdout,
+                  weights=level.weights, run=self._run(seed), precision="fp16", **settings)  # fmt: skip
+        if holdout or not self.is_finetuned(row):
+            return Bundle.load(place, verify=False)
+        return self._finetuned(place, choice, seed)
+
+    def _finetuned(self, place: Path, choice: dict, seed: int) -> Bundle:
+        from unseen.finetune import FinetuneSettings, finetune
+
+        settings = FinetuneSettings(epochs=self.lengths.finetune_epochs, batch=self.lengths.finetune_batch)
+        choice = choice | {"finetune": asdict(settings), "photos": str(self.level.seen_train)}
+        tuned = self.work / "bundles" / _key(f"{choice['method']}-tuned", choice)
+        if not (tuned / "bundle.json").exists():
+            self.say(f"  finetuning {place.name}")
+            bundle, photos = Bundle.load(place), self.level.seen_train
+            finetune(bundle, photos, tuned, settings, self._run(seed), skip_unknown=True, workers=self.workers)
+        return Bundle.load(tuned, verify=False)
+
+    def _run(self, seed: int) -> Run:
+        return Run(seed=seed, device=self.device, resume=True, show_progress=self.show_progress)
+
+    def model(self, row: Row, seed: int = 0) -> ZeroShotClassifier:
+        bundle = self.bundle(row, seed)
+        key = str(bundle.path)
+        if key not in self._models:
+            self._models = {key: ZeroShotClassifier(bundle, device=self.device)}  # one at a time: they are large
+        return self._models[key]
+
+    def store(self, model: ZeroShotClassifier, folder: Path) -> FeatureStore:
+        """Features of a folder's photos; only photos that are not there yet are read."""
+        from unseen.features import FeatureStore, build_store
+
+        where = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:6]
+        place = self.work / "features" / f"{folder.name}-{where}-{model.bundle.backbone.checksum[:12]}"
+        build_store(folder, place, model.backbone, workers=self.workers, show_progress=self.show_progress)
+        return FeatureStore.open(place, model.backbone)
+
+    def _seen_features(self):
+        if self.level.seen_train is None:
+            raise UnseenError("methods that learn from photos need photos of seen classes: there are none here")
+        model = self.model(NETWORK_ALONE)
+        return self.store(model, self.level.seen_train).seen_matrix(model.bundle.seen_ids)
+
+
+def _key(method: str, choice: dict) -> str:
+    text = json.dumps(choice, sort_keys=True)
+    return f"{method}-{hashlib.sha256(text.encode()).hexdigest()[:10]}"
