@@ -241,6 +241,7 @@ class BundleInfo(BaseModel):
     hierarchy: str
     trust: bool = Field(description="Whether its answers carry a trust figure.")
     reach: float = Field(description="A seen_shift beyond which the answers hardly change.")
+    calibrated_shift: float | None = Field(description="The seen_shift that `unseen calibrate` chose, if it did.")
     added: list[Brief]
 
 

@@ -15,7 +15,7 @@ from unseen.problem import normalise_rows
 from unseen.projections import Append1
 from unseen.scoring import top_k
 
-GUESSWORK = 0.3  # below this trust a class is marked as guesswork
+GUESSWORK = 0.05  # below this trust hardly any class was ever found on development photos
 NETWORK = "network"  # the name under which the network alone is compared
 
 
@@ -42,6 +42,7 @@ class Served:
             "hierarchy": str(self.taxonomy.source.get("kind", "own")),
             "trust": bundle.solution.trust is not None,
             "reach": self.reach,
+            "calibrated_shift": bundle.solution.details.get("calibration", {}).get("seen_shift"),
             "added": [self.brief(id) for id in bundle.added],
         }
 

@@ -10,7 +10,12 @@ let shown = false;
 let asked = 0;
 
 export function startCompare() {
-  place = document.getElementById("view-compare");
+  const view = document.getElementById("view-compare");
+  place = el("div");
+  view.replaceChildren(
+    el("div", { class: "view-head" }, el("h1", { id: "compare-title" }, "Compare"), el("p", { class: "soft" }, "What the network says by itself, and what each bundle makes of the same photo.")),
+    place,
+  );
   on("view", (view) => {
     shown = view === "compare";
     if (shown) draw();
@@ -22,9 +27,8 @@ export function startCompare() {
 async function draw() {
   const ready = state.photos.filter((photo) => photo.token);
   const photo = ready.includes(state.current) ? state.current : ready[0];
-  const heading = el("div", { class: "view-head" }, el("h1", { id: "compare-title" }, "Compare"), el("p", { class: "soft" }, "What the network says by itself, and what each bundle makes of the same photo."));
   if (!photo) {
-    place.replaceChildren(heading, el("p", { class: "empty" }, state.photos.length ? "Looking …" : "Choose a photo or a sample first."));
+    place.replaceChildren(el("p", { class: "empty" }, state.photos.length ? "Looking …" : "Choose a photo or a sample first."));
     return;
   }
   const turn = ++asked;
@@ -32,13 +36,13 @@ async function draw() {
   try {
     answer = await api.compare({ token: photo.token, candidates: candidatesText(), k: 5 });
   } catch (error) {
-    place.replaceChildren(heading, el("p", { class: "problem" }, error.message));
+    place.replaceChildren(el("p", { class: "problem" }, error.message));
     return;
   }
   if (turn !== asked) return; // a newer question is under way
   const columns = answer.columns.map(column);
   const hint = state.bundles.length < 2 && el("p", { class: "soft hint" }, "Serve more bundles to see them here: ", el("code", {}, "unseen serve BUNDLE BUNDLE …"));
-  place.replaceChildren(heading, strip(ready, photo), el("div", { class: "columns" }, columns), hint || "");
+  place.replaceChildren(strip(ready, photo), el("div", { class: "columns" }, columns), hint || "");
 }
 
 function strip(photos, current) {

@@ -29,6 +29,8 @@ export function startControls() {
   const slider = el("input", { type: "range", id: "balance", min: "-100", max: "100", step: "1", value: "0", list: "balance-middle", "aria-describedby": "balance-note" });
   slider.addEventListener("input", () => choose({ balance: Number(slider.value) / 100 }));
   const reset = el("button", { type: "button", class: "quiet reset", onclick: () => choose({ balance: 0 }) }, "Reset");
+  const calibrated = el("button", { type: "button", class: "quiet", onclick: () => choose({ balance: calibratedBalance() }) }, "Calibrated");
+  const calibratedBalance = () => Math.max(-1, Math.min(1, info().calibrated_shift / info().reach));
   const note = el("p", { class: "soft", id: "balance-note" });
 
   place.replaceChildren(
@@ -40,7 +42,7 @@ export function startControls() {
       el(
         "div",
         { class: "trade", id: "trade" },
-        el("div", { class: "trade-head" }, el("label", { for: "balance" }, "Trade-off"), output, reset),
+        el("div", { class: "trade-head" }, el("label", { for: "balance" }, "Trade-off"), output, calibrated, reset),
         slider,
         el("datalist", { id: "balance-middle" }, el("option", { value: "0" })),
         el("div", { class: "trade-ends soft", "aria-hidden": "true" }, el("span", {}, "favour seen"), el("span", {}, "favour unseen")),
@@ -69,10 +71,11 @@ export function startControls() {
     slider.value = Math.round(state.balance * 100);
     slider.disabled = !competes();
     reset.hidden = state.balance === 0;
+    calibrated.hidden = !info() || info().calibrated_shift === null || state.balance === calibratedBalance();
     const shift = state.balance * (info()?.reach || 1);
     output.textContent = state.balance === 0 ? "as it is" : `${shift > 0 ? "+" : "−"}${Math.abs(shift).toPrecision(2)}`;
     slider.setAttribute("aria-valuetext", state.balance === 0 ? "as it is" : `${Math.abs(Math.round(state.balance * 100))} per cent towards ${state.balance > 0 ? "unseen" : "seen"} classes`);
-    note.textContent = competes() ? "Networks lean towards what they were trained on. This takes points off seen classes." : "Only matters where seen and unseen classes compete.";
+    note.textContent = competes() ? "Takes points off seen classes, or gives them some: answers are ranked anew at once." : "Only matters where seen and unseen classes compete.";
     const word = kind === "branch" && chosen ? chosen.name : KINDS.find(([one]) => one === kind)[1];
     chosenWord.textContent = competes() && state.balance !== 0 ? `${word}, ${output.textContent}` : word;
     drawCount();

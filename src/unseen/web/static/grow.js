@@ -33,6 +33,7 @@ export function startGrow() {
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     submit.disabled = true;
+    submit.textContent = "Adding …"; // the first time an encoder of definitions may have to be loaded
     problem.hidden = true;
     try {
       if (!parents.length) throw new Error("Choose at least one parent from the suggestions: the class needs something to borrow from.");
@@ -48,6 +49,7 @@ export function startGrow() {
       problem.hidden = false;
     }
     submit.disabled = false;
+    submit.textContent = "Add the class";
   });
 
   const added = el("section", { class: "panel", "aria-labelledby": "added-title" });

@@ -1,0 +1,459 @@
+"""The page in a real browser: photos in, answers out, trade-off, reasons, comparison, growth, the hierarchy."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("selenium", reason="selenium is not installed: pip install 'unseen[dev]'")
+
+import browser
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.keys import Keys
+
+from unseen.web.samples import SAMPLES
+
+pytestmark = pytest.mark.skipif(
+    not (browser.CHROMIUM and browser.DRIVER),
+    reason="chromium and chromedriver are not installed: apt-get install chromium chromium-driver",
+)
+REPOSITORY = Path(__file__).resolve().parents[2]
+SCREENSHOTS = REPOSITORY / "screenshots"
+
+
+@pytest.fixture(scope="module")
+def bundles(tmp_path_factory) -> list[Path]:
+    """The default bundle, and one by another method."""
+    from unseen.default import default_bundle, default_place
+    from unseen.pipeline import train
+
+    default_bundle()
+    other = tmp_path_factory.mktemp("bundles") / "conse"
+    train("conse", vectors="glove", out=other, precision="fp16")
+    return [default_place(), other]
+
+
+@pytest.fixture(scope="module")
+def address(bundles, tmp_path_factory):
+    with browser.serving(*bundles, "--save-folder", tmp_path_factory.mktemp("saved")) as (address, _):
+        yield address
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory):
+    with browser.chromium(tmp_path_factory.mktemp("profile")) as driver:
+        yield driver
+
+
+@pytest.fixture
+def page(driver, address):
+    page = browser.Page(driver, address)
+    page.size(*browser.DESK)
+    page.colours("light")
+    page.open()
+    page.complaints()
+    yield page
+    assert page.complaints() == []
+
+
+DROP = """
+const [name, text, kind] = arguments;
+const file = text === null
+  ? new File([await (await fetch(`/static/samples/${name}`)).blob()], name, { type: "image/jpeg" })
+  : new File([text], name, { type: "text/plain" });
+const carried = new DataTransfer();
+carried.items.add(file);
+const event = kind === "paste"
+  ? new ClipboardEvent("paste", { clipboardData: carried, bubbles: true })
+  : new DragEvent(kind, { dataTransfer: carried, bubbles: true, cancelable: true });
+document.body.dispatchEvent(event);
+return true;
+"""
+
+
+def test_drop_a_photo_and_read_the_label(page):
+    page.run(DROP, "cat.jpg", None, "dragenter")
+    assert page.find("#drop-veil").is_displayed()
+    page.run(DROP, "cat.jpg", None, "drop")
+    page.until("return document.querySelector('.answer')")
+    page.settle()
+    assert not page.find("#drop-veil").is_displayed()
+    assert len(page.names()) == 5 and any("cat" in name or name == "tabby" for name in page.names()[:3])
+    assert set(page.marks()) <= {"seen", "unseen", "guesswork"}
+    assert page.text(".answer code").startswith("n0") and float(page.text(".answer .score"))
+    widths = page.run("return [...document.querySelectorAll('.answer .bar-fill')].map((bar) => bar.offsetWidth)")
+    assert widths == sorted(widths, reverse=True) and widths[-1] > 0
+    status = page.run("return document.getElementById('status').textContent")
+    assert status.startswith("cat.jpg: ") and page.names()[0] in status  # told to a screen reader
+
+
+def test_paste_a_photo(page):
+    page.run(DROP, "coffee.jpg", None, "paste")
+    page.until("return document.querySelector('.answer')")
+    assert any(word in " ".join(page.names()) for word in ("espresso", "coffee", "cup"))
+
+
+def test_pick_several_photos_and_remove_one(page):
+    page.find("#pick").send_keys("\n".join(str(SAMPLES / f"{name}.jpg") for name in ("cat", "coffee", "rocket")))
+    page.until("return document.querySelectorAll('.card').length === 3")
+    page.settle()
+    assert [card.get_attribute("aria-label") for card in page.all(".card")] == ["rocket.jpg", "coffee.jpg", "cat.jpg"]
+    assert len(page.all(".answer")) == 15
+    page.click("[aria-label='Remove coffee.jpg']")
+    assert [card.get_attribute("aria-label") for card in page.all(".card")] == ["rocket.jpg", "cat.jpg"]
+
+
+def test_a_file_that_is_no_photo_is_told_clearly(page):
+    page.run(DROP, "notes.jpg", "dear diary", "drop")
+    page.until("return document.querySelector('.card .problem')")
+    assert page.text(".card .problem") == "This file is not a picture in any format that Pillow reads."
+    page.sample("cat")  # and the page goes on
+    assert len(page.names()) == 5
+    page.complaints()  # the browser logs the 422 itself
+
+
+def test_the_slider_changes_the_order_at_once(page):
+    page.sample("cat")
+    before = page.names()
+    slider = page.find("#balance")
+    every = "return [...document.querySelectorAll('.answer .mark')].every((one) => (one.textContent === 'seen') === %s)"
+    slider.send_keys(Keys.HOME)
+    page.until(every % "true")
+    seen_first = page.ids()
+    slider.send_keys(Keys.END)
+    page.until(every % "false")
+    page.settle()
+    assert len(page.ids()) == 5 and not set(page.ids()) & set(seen_first)
+    assert slider.get_attribute("aria-valuetext") == "100 per cent towards unseen classes"
+    slider.send_keys(*[Keys.ARROW_LEFT] * 3)
+    assert slider.get_attribute("aria-valuetext") == "97 per cent towards unseen classes"
+    page.click(".reset")
+    page.until("return document.getElementById('balance-value').textContent === 'as it is'")
+    page.until("return document.querySelector('.answer .name').textContent === arguments[0]", before[0])
+    page.settle()
+    assert page.names() == before
+
+
+def test_candidates_down_to_a_branch_found_by_name_with_the_keyboard(page):
+    page.sample("cat")
+    page.find("#candidates-unseen").send_keys(Keys.SPACE)
+    page.until("return [...document.querySelectorAll('.answer .mark')].every((one) => one.textContent !== 'seen')")
+    assert not page.find("#balance").is_enabled()  # nothing competes
+    page.find("#candidates-hops").send_keys(Keys.SPACE)
+    page.until("return /classes compete/.test(document.getElementById('count').textContent)")
+    page.find("#candidates-branch").send_keys(Keys.SPACE)
+    box = page.driver.switch_to.active_element
+    assert box.get_attribute("id") == "branch"
+    box.send_keys("wildcat")
+    page.until("return document.querySelector('#branch-list [role=option] b')?.textContent === 'wildcat'")
+    assert box.get_attribute("aria-expanded") == "true"
+    box.send_keys(Keys.ARROW_DOWN)
+    assert box.get_attribute("aria-activedescendant") == "branch-list-0"
+    box.send_keys(Keys.ENTER)
+    page.until("return !document.getElementById('count').textContent.startsWith('21,')")
+    page.settle()
+    assert len(page.ids()) == 5
+    for id in page.ids():
+        path = page.run("return fetch(`/api/classes/${arguments[0]}`).then((a) => a.json())", id)["path"]
+        assert "wildcat" in [step["name"] for step in path]
+
+
+def test_why_draws_the_way_to_seen_classes(page):
+    page.sample("rocket")
+    page.find("#candidates-unseen").send_keys(Keys.SPACE)
+    page.until("return document.querySelector('.answer .mark').textContent !== 'seen'")
+    page.settle()
+    second = page.all(".answer button")[1]
+    name = page.names()[1]
+    second.send_keys(Keys.ENTER)
+    page.until("return document.querySelector('.why h3')?.textContent === `Why ${arguments[0]}?`", name)
+    assert page.all(".answer button")[1].get_attribute("aria-expanded") == "true"
+    assert page.text(".tree-drawing .self") == name
+    assert len(page.all(".tree-drawing .dot-seen")) >= 2 and len(page.all(".tree-drawing .share-fill")) == 5
+    shares = [float(text.text.rstrip(" %")) for text in page.all(".tree-drawing .share")]
+    assert all(0 < share <= 100 for share in shares) and sum(shares) <= 101
+    assert "%" in page.text(".why .trust")
+    assert "per cent. The way" in page.run("return document.querySelector('.tree ul').textContent")
+    page.all(".answer button")[1].send_keys(Keys.ENTER)
+    page.until("return document.querySelector('.why').hidden")
+
+
+def test_compare_two_bundles_and_the_network_alone(page, bundles):
+    page.sample("coffee")
+    page.sample("cat")
+    page.find("#candidates-unseen").send_keys(Keys.SPACE)
+    page.click("[data-view=compare]")
+    page.until("return document.querySelectorAll('.column .answer').length === 15")
+    columns = page.run("return [...document.querySelectorAll('.column')].map((one) => one.dataset.bundle)")
+    assert columns == ["network", bundles[0].name, "conse"]
+    assert set(page.marks("[data-bundle=network]")) == {"seen"}
+    for name in columns[1:]:
+        assert "seen" not in page.marks(f"[data-bundle='{name}']")
+    before = page.names("[data-bundle=network]")
+    page.click("[aria-label='Compare coffee.jpg']")
+    page.until("return document.querySelector('[data-bundle=network] .name').textContent !== arguments[0]", before[0])
+
+
+def test_choose_the_bundle_that_answers(page):
+    page.sample("cat")
+    page.find("#candidates-unseen").send_keys(Keys.SPACE)
+    page.until("return document.querySelector('.answer .mark').textContent !== 'seen'")
+    before = page.text(".answer .score")
+    page.find("#bundle").send_keys("conse")
+    page.until("return document.querySelector('.answer .score').textContent !== arguments[0]", before)
+
+
+def grow(page, name: str, parent: str) -> None:
+    page.click("[data-view=grow]")
+    page.find("#grow-name").send_keys(name)
+    page.find("#grow-parents").send_keys(parent)
+    page.until(
+        "return document.querySelector('#grow-parents-list [role=option] b')?.textContent === arguments[0]", parent
+    )
+    page.find("#grow-parents").send_keys(Keys.ENTER)
+    assert parent in page.text(".chip")
+    page.find("#grow-definition").send_keys("a friendly striped cat")
+    page.click("#grow-form button[type=submit]")
+    page.until(
+        "return [...document.querySelectorAll('.added-name a')].some((a) => a.textContent === arguments[0])", name
+    )
+
+
+def test_add_a_class_see_it_answer_take_it_out_again(page):
+    page.sample("cat")
+    grow(page, "stripy moggy", "tabby")
+    assert "stripy moggy is number" in page.until("return document.querySelector('.placed')?.textContent")
+    page.click("[data-view=recognise]")
+    page.find("#candidates-branch").send_keys(Keys.SPACE)
+    page.find("#branch").send_keys("tabby")
+    page.until("return document.querySelector('#branch-list [role=option] b')?.textContent === 'tabby'")
+    page.find("#branch").send_keys(Keys.ENTER)
+    page.until("return document.getElementById('count').textContent.startsWith('2 ')")
+    page.settle()
+    assert sorted(page.names()) == ["stripy moggy", "tabby"]
+
+    page.click("[data-view=grow]")
+    page.find("#save-name").send_keys("My Cats")
+    page.click("#save-form button")
+    page.until("return document.querySelector('.told').textContent.includes('unseen serve')", seconds=40)
+    assert "/my-cats" in page.text(".told")
+    page.click("[aria-label='Remove stripy moggy']")
+    page.until("return document.querySelectorAll('.added-name').length === 0")
+    page.click("[data-view=recognise]")
+    page.until("return document.getElementById('count').textContent.startsWith('1 ')")
+    assert page.names() == ["tabby"]
+
+
+def test_a_class_named_script_shows_as_text(page):
+    name = "<script>document.title='run'</script><img src=x onerror=alert(1)>"
+    page.sample("cat")
+    grow(page, name, "tabby")
+    page.click(".added-name a")  # to its place in the hierarchy
+    page.until("return document.querySelector('.class-card h2')?.textContent === arguments[0]", name)
+    assert name in page.text(".trail")
+    page.click("[data-view=recognise]")
+    page.find("#candidates-unseen").send_keys(Keys.SPACE)
+    page.click("[data-view=grow]")
+    assert page.run("return document.title") == "Grow · unseen" and not page.all("main script, main img[src=x]")
+    page.click(f'[aria-label="Remove {name}"]')
+    page.until("return document.querySelectorAll('.added-name').length === 0")
+
+
+def test_search_the_tree_and_walk_it(page):
+    page.click("[data-view=explore]")
+    page.until("return document.querySelector('.class-card h2')?.textContent === 'entity'")
+    assert page.text(".class-card .mark") == "link"
+    box = page.find("#explore-search")
+    box.send_keys("giraf")
+    page.until("return document.querySelector('#explore-search-list [role=option] b')?.textContent === 'giraffe'")
+    box.send_keys(Keys.ARROW_DOWN, Keys.ENTER)
+    page.until("return document.querySelector('.class-card h2')?.textContent === 'giraffe'")
+    assert "tallest living quadruped" in page.text(".definition")
+    assert page.text(".trail").splitlines()[0] == "entity" and "ruminant" in page.text(".trail")
+    assert len(page.all(".near")) == 8
+    page.click(".kin-row .kin-link")  # up
+    page.until("return document.querySelector('.class-card h2')?.textContent === 'ruminant'")
+    kinds = page.run("return [...document.querySelectorAll('[aria-labelledby=below-title] .kin-link')].length")
+    assert kinds >= 5
+    page.driver.back()
+    page.until("return document.querySelector('.class-card h2')?.textContent === 'giraffe'")
+
+
+def test_keyboard_reaches_everything_and_shows_where_it_is(page):
+    def tab():
+        ActionChains(page.driver).send_keys(Keys.TAB).perform()
+
+    tab()
+    assert page.run("return document.activeElement.className") == "skip"
+    reached = []
+    for _ in range(16):
+        tab()
+        reached.append(page.run("const a = document.activeElement; return a.dataset.view || a.id || a.dataset.sample"))
+        outline = page.run(
+            "const a = document.activeElement; const shown = a.id === 'pick' ? a.nextElementSibling : a;"
+            "return getComputedStyle(shown).outlineStyle"
+        )
+        assert outline == "solid", reached
+    for wanted in ("recognise", "compare", "grow", "explore", "bundle", "theme", "pick", "cat", "galaxies"):
+        assert wanted in reached
+    page.run("document.querySelector('[data-sample=cat]').focus()")
+    page.driver.switch_to.active_element.send_keys(Keys.ENTER)
+    page.until("return document.querySelector('.answer')")
+
+
+NAMELESS = """
+const named = (e) => (e.getAttribute("aria-label") || e.textContent.trim() || e.title
+  || (e.labels && [...e.labels].map((l) => l.textContent).join("")) || e.querySelector?.("img[alt]:not([alt=''])"));
+const shown = (e) => e.checkVisibility();
+const ids = [...document.querySelectorAll("[id]")].map((e) => e.id);
+return [
+  ...[...document.querySelectorAll("button, a[href], input, select, textarea, [role=combobox]")].filter((e) => shown(e) && !named(e)).map((e) => `no name: ${e.outerHTML.slice(0, 90)}`),
+  ...[...document.querySelectorAll("img:not([alt])")].map((e) => `no alt: ${e.outerHTML.slice(0, 90)}`),
+  ...ids.filter((id, at) => ids.indexOf(id) !== at).map((id) => `twice: ${id}`),
+  ...[...document.querySelectorAll("[aria-controls], [aria-labelledby]")].filter((e) => !document.getElementById(e.getAttribute("aria-controls") || e.getAttribute("aria-labelledby"))).map((e) => `points nowhere: ${e.outerHTML.slice(0, 90)}`),
+  ...(document.querySelectorAll("main").length === 1 && document.querySelector("header") && document.querySelector("nav[aria-label]") ? [] : ["landmarks"]),
+  ...([...document.querySelectorAll("h1")].filter(shown).length <= 1 ? [] : ["two main headings"]),
+  ...(document.documentElement.lang === "en" ? [] : ["language"]),
+];
+"""  # noqa: E501
+
+CONTRAST = """
+const light = (colour) => {
+  const canvas = Object.assign(document.createElement("canvas"), { width: 1, height: 1 }).getContext("2d");
+  canvas.fillStyle = colour; canvas.fillRect(0, 0, 1, 1);
+  const [r, g, b] = [...canvas.getImageData(0, 0, 1, 1).data].map((v) => (v /= 255) <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+};
+const probe = document.body.appendChild(document.createElement("i"));
+const colour = (name) => { probe.style.color = `var(--${name})`; return getComputedStyle(probe).color; };
+const ratio = (a, b) => { const [x, y] = [light(colour(a)), light(colour(b))].sort((p, q) => q - p); return (x + 0.05) / (y + 0.05); };
+const pairs = [["ink", "paper"], ["soft", "paper"], ["soft", "card"], ["soft", "sunk"], ["seen", "card"], ["unseen", "card"], ["guess", "card"],
+  ["seen", "sunk"], ["unseen", "sunk"], ["guess", "sunk"], ["bad", "bad-back"], ["unseen", "unseen-back"], ["on-main", "main"]];
+const found = pairs.map(([a, b]) => [`${a} on ${b}`, ratio(a, b)]);
+probe.remove();
+return found;
+"""  # noqa: E501
+
+
+@pytest.mark.parametrize("view", ["recognise", "compare", "grow", "explore"])
+def test_names_for_screen_readers(page, view):
+    page.sample("cat")
+    page.click(f"[data-view={view}]")
+    ready = {"compare": ".column .answer", "explore": ".near", "recognise": ".answer", "grow": "#grow-form"}[view]
+    page.until("return document.querySelector(arguments[0])", ready)
+    assert page.run(NAMELESS) == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_stands_out_from_its_ground(page, scheme):
+    page.colours(scheme)
+    weak = {pair: round(ratio, 2) for pair, ratio in page.run(CONTRAST) if ratio < 4.5}
+    assert weak == {}  # WCAG AA for text of any size
+
+
+def test_colours_can_be_chosen_and_are_remembered(page):
+    def ground():
+        return page.run("return getComputedStyle(document.body).backgroundColor")
+
+    bright = ground()
+    page.click("#theme")
+    dark = ground()
+    assert dark != bright and page.find("#theme").get_attribute("aria-label") == "Light colours"
+    page.open()
+    assert ground() == dark
+    page.click("#theme")
+    page.run("localStorage.clear()")
+    page.colours("dark")
+    page.open()
+    assert ground() == dark  # the system's choice counts where none was made
+
+
+def test_nothing_comes_from_elsewhere(page):
+    page.sample("cat")
+    page.click("[data-view=explore]")
+    page.until("return document.querySelector('.near')")
+    loaded = page.run("return performance.getEntriesByType('resource').map((entry) => entry.name)")
+    assert len(loaded) > 15
+    assert [name for name in loaded if not name.startswith((page.address, "blob:"))] == []
+
+
+def test_the_api_describes_itself_offline(page):
+    page.driver.get(f"{page.address}/docs")
+    page.until("return document.querySelectorAll('.operation').length === 12")
+    page.click(".operation summary")
+    assert f"curl -F files=@photo.jpg -F k=3 -F candidates=unseen {page.address}/api/classify" in page.text(
+        ".operation pre"
+    )
+
+
+def test_a_restarted_server_is_noticed_and_the_photo_sent_again(page):
+    page.sample("cat")
+    before = page.names()
+    page.run(
+        "return import('/static/state.js').then(({ state }) => { state.photos[0].token = 'forgotten'; return true; })"
+    )
+    page.find("#candidates-seen").send_keys(Keys.SPACE)
+    page.until("return document.getElementById('count').textContent.startsWith('1,000 ')")
+    page.settle()
+    assert len(page.names()) == 5 and set(page.marks()) == {"seen"}, before
+    page.complaints()  # the browser logs the 404 itself
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("device", ["desk", "phone"])
+def test_screenshots(page, device, scheme):
+    """Made to be looked at; what is asserted is that nothing is cut off at the side."""
+    SCREENSHOTS.mkdir(exist_ok=True)
+    page.size(*(browser.PHONE if device == "phone" else browser.DESK), phone=device == "phone")
+    page.colours(scheme)
+    page.open()
+
+    def shoot(name: str) -> None:
+        page.settle()
+        page.run("if (document.activeElement) document.activeElement.blur()")
+        assert page.run("return document.documentElement.scrollWidth <= innerWidth"), name
+        page.driver.save_screenshot(str(SCREENSHOTS / f"{name}-{device}-{scheme}.png"))
+
+    shoot("1-start")
+    page.sample("coffee")
+    page.sample("rocket")
+    page.run("document.getElementById('candidates-unseen').click()")
+    page.until("return document.querySelector('.answer .mark').textContent !== 'seen'")
+    page.until(
+        "return document.querySelector('.why h3')?.textContent.includes(document.querySelector('.name').textContent)"
+    )
+    shoot("2-recognise")
+    if device == "desk" and scheme == "light" and os.environ.get("UNSEEN_UPDATE_IMAGES"):
+        _picture_for_the_readme(SCREENSHOTS / "2-recognise-desk-light.png")
+    page.run("document.querySelector('.why').scrollIntoView()")
+    shoot("3-why")
+    page.run("location.hash = '#compare'")
+    page.until("return document.querySelectorAll('.column .answer').length === 15")
+    shoot("4-compare")
+    page.run("location.hash = '#explore/n02439033'")
+    page.until("return document.querySelector('.near')")
+    shoot("5-explore")
+    page.run("location.hash = '#grow'")
+    shoot("6-grow")
+
+
+def _picture_for_the_readme(source: Path) -> None:
+    from PIL import Image
+
+    target = REPOSITORY / "docs" / "images" / "page.png"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with Image.open(source) as image:
+        image.convert("RGB").quantize(256, dither=Image.Dither.NONE).save(target, optimize=True)
+    assert target.stat().st_size < 300_000
+
+
+def test_the_server_starts_says_where_and_ends_on_ctrl_c(bundles):
+    with browser.serving(bundles[1]) as (address, process):
+        assert address.startswith("http://127.0.0.1:")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=20) == 0
+        out, said = process.communicate()
+        assert out == "" and "The server has ended." in said and "Traceback" not in said
