@@ -58,10 +58,9 @@ class Reproduction(Trainings):
     def _hits(self, recipe: Recipe) -> dict[str, Any]:
         """Hit@k for every row and list of candidates; for several seeds their mean and standard deviation."""
         body = {"hits": list(recipe.hits), "candidates": list(recipe.candidates), "seeds": list(recipe.seeds)}
-        wanted = "seen_val" if recipe.photos == "seen-val" else "unseen"
-        if self.level.name != "embedded" and getattr(self.level, wanted) is None:
-            left_out = f"It is measured on photos of {recipe.photos} classes: there are none here."
-            return body | {"rows": [], "coverage": {}, "left_out": left_out}
+        lack = self._lacks_data(recipe)
+        if lack is not None:
+            return body | {"rows": [], "coverage": {}, "left_out": lack}
         rows, coverage = [], {}
         for row in recipe.rows:
             entry: dict[str, Any] = {"label": row.label, "ours": row.ours, "published": row.published}
@@ -71,6 +70,17 @@ class Reproduction(Trainings):
                 entry |= {"method": row.method} | self._row(recipe, row, coverage)
             rows.append(entry)
         return body | {"rows": rows, "coverage": coverage}
+
+    def _lacks_data(self, recipe: Recipe) -> str | None:
+        """Why a table cannot be measured on this data; None if it can."""
+        level = self.level
+        if level.name == "embedded":
+            return None
+        if (level.seen_val if recipe.photos == "seen-val" else level.unseen) is None:
+            return f"It is measured on photos of {recipe.photos} classes: there are none here."
+        if recipe.kind == "awa2" and not level.has_lists:
+            return "It needs the authors' list of AWA2's classes: name the folder that holds it with UNSEEN_ASSETS."
+        return None
 
     def _row(self, recipe: Recipe, row: Row, coverage: dict) -> dict[str, Any]:
         """A row's figures and how long it was trained; or why it was left out."""
