@@ -53,7 +53,9 @@ class Page:
         return self.driver.find_elements(By.CSS_SELECTOR, selector)
 
     def text(self, selector: str) -> str:
-        return self.find(selector).text
+        """In one step: an element that was found may be drawn anew before it is read."""
+        script = "const found = document.querySelector(arguments[0]); return found.innerText ?? found.textContent"
+        return self.run(script, selector)
 
     def click(self, selector: str) -> None:
         element = self.find(selector)

@@ -10,19 +10,21 @@ import typer
 from unseen.cli.app import JsonFlag, command, emit, say, stdout
 from unseen.errors import UnseenError
 
+DEFAULT = Path("default")
+
 
 @command(
     "serve",
     examples="""
     unseen serve --open
     unseen serve my-bundle
-    unseen serve kin-bundle dgp-bundle --port 9000
+    unseen serve default my-bundle --port 9000
     unseen serve --host 0.0.0.0 --read-only
     """,
 )
 def serve(
     bundles: Annotated[
-        list[Path] | None, typer.Argument(help="Bundles, to be compared side by side; else the default one.")
+        list[Path] | None, typer.Argument(help="Bundles, to be compared side by side; `default` is the built-in one.")
     ] = None,
     host: Annotated[str, typer.Option(help="The address to listen on; 0.0.0.0 lets others in.")] = "127.0.0.1",
     port: Annotated[
@@ -77,14 +79,16 @@ def open_models(paths: list[Path], device: str) -> dict:
     from unseen.classifier import ZeroShotClassifier, load
     from unseen.default import default_bundle
 
-    if not paths:
-        return {"default": ZeroShotClassifier(default_bundle(say), device=device)}
     models: dict = {}
-    for path in paths:
-        name, number = path.resolve().name, 2
+    for path in paths or [DEFAULT]:
+        if path == DEFAULT and not path.exists():
+            name, model = "default", ZeroShotClassifier(default_bundle(say), device=device)
+        else:
+            name, model = path.resolve().name, load(path, device=device)
+        number = 2
         while name in models or name == "network":
             name, number = f"{path.resolve().name}-{number}", number + 1
-        models[name] = load(path, device=device)
+        models[name] = model
     return models
 
 

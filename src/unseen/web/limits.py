@@ -17,6 +17,7 @@ MAX_NAME = 200  # characters of a class name, of a search
 MAX_DEFINITION = 2_000
 MAX_PARENTS = 20
 MAX_ADDED = 500  # classes that the page may add to a bundle
+MAX_RANKED = 200  # remembered photos ranked in one request
 KEPT_PHOTOS = 2_000  # photos whose features are remembered, 5 kB each
 
 UPLOADS = ("/api/classify",)

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from unseen.web.limits import KEPT_PHOTOS, MAX_DEFINITION, MAX_LABELS, MAX_NAME, MAX_PARENTS
+from unseen.web.limits import MAX_DEFINITION, MAX_LABELS, MAX_NAME, MAX_PARENTS, MAX_RANKED
 
 # No file names and no lists that would have to be downloaded: a client's text never reaches the file system.
 CANDIDATES = r"^(any|unseen|seen|hops:[1-9][0-9]?|subtree:[^\x00-\x1f]{1,200})(\+1[kK])?$"
@@ -77,7 +77,7 @@ class Answers(BaseModel):
     photo: str = Field(description="The photo's name as it was sent.")
     token: str = Field(description="Ranks this photo again without sending it again: see /api/rank.")
     labels: list[Label]
-    average: float = Field(description="The mean score over all candidates, to draw bars from.")
+    crowd: float = Field(description="The score at place 100, or at the last one: bars show how far labels stand out.")
     watched: list[Watched] = []
 
 
@@ -98,7 +98,7 @@ class RankRequest(Strict):
     """Rank remembered photos again."""
 
     tokens: list[Annotated[str, Field(max_length=64)]] = Field(
-        min_length=1, max_length=KEPT_PHOTOS, description="From /api/classify.", examples=[["Zb2m3n5Xk0aM1yqRzj0X1w"]]
+        min_length=1, max_length=MAX_RANKED, description="From /api/classify.", examples=[["Zb2m3n5Xk0aM1yqRzj0X1w"]]
     )
     k: Count = 5
     candidates: Candidates = "any"
@@ -121,7 +121,7 @@ class Column(BaseModel):
     title: str
     method: str
     labels: list[Label]
-    average: float
+    crowd: float
 
 
 class Comparison(BaseModel):

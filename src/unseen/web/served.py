@@ -16,6 +16,7 @@ from unseen.projections import Append1
 from unseen.scoring import top_k
 
 GUESSWORK = 0.05  # below this trust hardly any class was ever found on development photos
+CROWD = 100  # the best answers stand out from the one at this place
 NETWORK = "network"  # the name under which the network alone is compared
 
 
@@ -26,7 +27,6 @@ class Served:
         self.name, self.model, self.reach = name, model, reach
         self.bundle, self.taxonomy = model.bundle, model.bundle.taxonomy
         self.network = model.bundle.backbone.checksum
-        self._centres: dict[str, np.ndarray] = {}
         self._ranking = threading.Lock()  # one at a time: it uses all cores, and a block of scores is large
 
     def info(self) -> dict[str, Any]:
@@ -84,19 +84,19 @@ class Served:
     def rank(
         self, features: np.ndarray, k: int, candidates: str, shift: float, watch: Sequence[str] = ()
     ) -> list[dict]:
-        """For each row of features: the k best labels, the average class's score, and the place of watched ones."""
+        """For each row of features: the k best labels, the crowd's score, and the place of watched classes."""
         with self._ranking:
-            found = self.model.labels(features, k, candidates, shift)
-            averages = self._averages(features, candidates, shift)
-            places = self._places(features, candidates, shift, watch) if watch else [[] for _ in found]
+            best, scores = self.model.scorer(candidates, shift).top_k(self.model.points(features), max(k, CROWD))
+            places = self._places(features, candidates, shift, watch) if watch else [[] for _ in best]
         return [
-            {
-                "labels": [self.answer(label) for label in labels],
-                "average": round(float(average), 5),
-                "watched": watched,
-            }
-            for labels, average, watched in zip(found, averages, places, strict=True)
+            self._answers(*pair, k) | {"watched": watched} for *pair, watched in zip(best, scores, places, strict=True)
         ]
+
+    def _answers(self, rows: np.ndarray, scores: np.ndarray, k: int) -> dict[str, Any]:
+        """The k best of a longer list as labels; the score at its end is where the crowd begins."""
+        answered = int(np.isfinite(scores).sum())
+        labels = [self.answer(self.model.label(int(rows[i]), float(scores[i]))) for i in range(min(k, answered))]
+        return {"labels": labels, "crowd": round(float(scores[answered - 1]), 5) if answered else 0.0}
 
     def candidates(self, spec: str) -> str:
         """One spelling for each list of candidates, since what is computed for a list is kept under its name."""
@@ -108,19 +108,6 @@ class Served:
         answer = label.as_dict()
         row = self.taxonomy.index(label.id)
         return answer | {"score": round(label.score, 5), "mark": self.mark(row), "trust": self.trust(row)}
-
-    def _averages(self, features: np.ndarray, candidates: str, shift: float) -> np.ndarray:
-        """The mean score over the candidates (n), as the product with the mean of their classifiers."""
-        rows = self.model.candidates(candidates)
-        answers = self.bundle.solution.answers
-        rows = rows if answers is None else rows[answers[rows]]
-        if not len(rows):
-            return np.zeros(len(features))
-        if candidates not in self._centres:
-            if len(self._centres) >= 64:
-                self._centres.clear()
-            self._centres[candidates] = self.bundle.solution.classifiers[rows].mean(axis=0)
-        return self.model.points(features) @ self._centres[candidates] - shift * self.is_seen[rows].mean()
 
     def _places(self, features: np.ndarray, candidates: str, shift: float, watch: Sequence[str]) -> list[list[dict]]:
         """Where the watched classes stand among the candidates, for each photo."""
@@ -135,14 +122,8 @@ class Served:
 
     def network_alone(self, features: np.ndarray, k: int) -> dict[str, Any]:
         """What the network itself says of one photo: its own classifiers, its own classes."""
-        known = self.bundle.known
-        points = Append1()(features[None])
-        best, scores = top_k(points, known, min(k, len(known)))
-        labels = [
-            self.answer(self.model.label(int(self.bundle.seen[m]), float(score)))
-            for m, score in zip(best[0], scores[0], strict=True)
-        ]
-        return {"labels": labels, "average": round(float(points[0] @ known.mean(axis=0)), 5)}
+        best, scores = top_k(Append1()(features[None]), self.bundle.known, max(k, CROWD))
+        return self._answers(self.bundle.seen[best[0]], scores[0], k)
 
     # -- the hierarchy ---------------------------------------------------------------------------------------------
 

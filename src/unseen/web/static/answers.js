@@ -5,14 +5,14 @@ import { bar, el, icon, mark } from "./dom.js";
 const calm = window.matchMedia("(prefers-reduced-motion: reduce)");
 
 /** `onpick(id)` makes rows buttons; `selected` is the id whose reasons are shown in the element `controls`. */
-export function showAnswers(list, { labels, average }, { onpick = null, selected = null, controls = null } = {}) {
+export function showAnswers(list, { labels, crowd }, { onpick = null, selected = null, controls = null } = {}) {
   const before = new Map([...list.children].map((row) => [row.dataset.id, row]));
   const places = new Map([...before].map(([id, row]) => [id, row.getBoundingClientRect().top]));
   const focused = list.contains(document.activeElement) ? document.activeElement.closest("li")?.dataset.id : null;
   const best = labels.length ? labels[0].score : 0;
   const rows = labels.map((label, at) => {
     const row = el("li", { class: "answer", "data-id": label.id });
-    const inside = content(label, at, best > average ? (label.score - average) / (best - average) : 1);
+    const inside = content(label, at, best > crowd ? (label.score - crowd) / (best - crowd) : 1);
     row.append(
       onpick
         ? el(
@@ -37,9 +37,9 @@ function content(label, at, part) {
     el(
       "span",
       { class: "answer-body" },
-      el("span", { class: "answer-line" }, el("b", { class: "name" }, label.name), mark(label.mark), el("span", { class: "score" }, label.score.toFixed(3))),
+      el("span", { class: "answer-line" }, el("b", { class: "name" }, label.name), el("span", { class: "score" }, label.score.toFixed(3))),
       el("span", { class: "track", "aria-hidden": "true" }, bar(Math.max(part, 0.015), label.mark)),
-      el("span", { class: "answer-line soft" }, el("span", { class: "way" }, way), el("code", {}, label.id)),
+      el("span", { class: "answer-line soft" }, mark(label.mark), el("span", { class: "way" }, way), el("code", {}, label.id)),
     ),
   ];
 }

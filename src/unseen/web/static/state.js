@@ -4,6 +4,7 @@ import * as api from "./api.js";
 import { announce, notify } from "./dom.js";
 
 const LABELS = 5;
+const RANKED = 50; // photos ranked in one request
 const TOGETHER = 4; // photos sent at the same time; the server runs them through the network together
 
 export const state = {
@@ -102,7 +103,7 @@ async function lookAt(photo) {
 function take(photo, answer) {
   photo.token = answer.token;
   photo.labels = answer.labels;
-  photo.average = answer.average;
+  photo.crowd = answer.crowd;
   photo.watched = answer.watched;
   if (!photo.labels.some((label) => label.id === photo.selected)) {
     photo.selected = photo.selected && photo.labels.length ? photo.labels[0].id : null;
@@ -141,6 +142,13 @@ export async function rerank() {
 async function rerankOnce() {
   const photos = state.photos.filter((photo) => photo.token);
   if (!photos.length) return emit("ranked");
+  const before = photos[0].labels[0]?.id;
+  for (let at = 0; at < photos.length && !again; at += RANKED) await rankSome(photos.slice(at, at + RANKED));
+  if (photos[0].labels[0] && photos[0].labels[0].id !== before) announce(`Best answer now: ${photos[0].labels[0].name}`);
+  emit("ranked");
+}
+
+async function rankSome(photos) {
   const watch = info().added.slice(-5).map((added) => added.id);
   let answer;
   try {
@@ -149,7 +157,6 @@ async function rerankOnce() {
     if (error.status !== 404) throw error;
     answer = { photos: [], forgotten: photos.map((photo) => photo.token) };
   }
-  const before = photos[0].labels[0]?.id;
   if (answer.classes) state.classes = answer.classes;
   for (const photo of photos) {
     const found = answer.photos.find((one) => one.token === photo.token);
@@ -160,8 +167,6 @@ async function rerankOnce() {
       await lookAt(photo); // a restarted server, or too many photos since: the file is still here
     }
   }
-  if (photos[0].labels[0] && photos[0].labels[0].id !== before) announce(`Best answer now: ${photos[0].labels[0].name}`);
-  emit("ranked");
 }
 
 // -- settings ----------------------------------------------------------------------------------------------------
