@@ -209,7 +209,7 @@ def test_levels_follow_the_data(tmp_path):
 
 
 def test_paper_level_on_stand_ins(tmp_path, level):
-    """A small folder in the place of each ImageNet, a tiny network in that of ResNet-50: the same way through the code."""
+    """Small folders in the place of both ImageNets, a tiny network in that of ResNet-50: the same way through."""
     (tmp_path / "imagenet").mkdir()
     for name, folder in (("train", level.seen_train), ("val", level.seen_val)):
         os.symlink(folder, tmp_path / "imagenet" / name)

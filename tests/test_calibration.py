@@ -1,0 +1,129 @@
+"""The shift and the novelty threshold are chosen on hidden seen classes, and never on photos of unseen ones."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import tiny_network
+from small_problems import PARENTS, SEEN, make_taxonomy
+from unseen.bundle import Bundle
+from unseen.calibration import SeenPhotos, calibrate
+from unseen.errors import UnseenError
+from unseen.pipeline import train
+from unseen.run import Run
+from unseen.semantics import load_vectors
+
+HOLDOUT = 0.4  # two of the five seen classes
+
+
+class Photos:
+    """Features with class ids, as a feature store gives them; it notes whose photos were looked at."""
+
+    def __init__(self, features, ids):
+        self.features, self.ids = np.asarray(features, np.float32), list(ids)
+
+    def batches(self, size):
+        yield self.features, self.ids, [""] * len(self.ids)
+
+    def unreadable_count(self) -> int:
+        return 0
+
+
+@pytest.fixture(scope="module")
+def network():
+    return tiny_network.build()
+
+
+@pytest.fixture(scope="module")
+def bundle(network) -> Bundle:
+    return train("kin", make_taxonomy(), load_vectors("glove"), network, run=quiet())
+
+
+def quiet() -> Run:
+    return Run(show_progress=False, device="cpu")
+
+
+def photos_of(ids, each: int = 6, seed: int = 0) -> Photos:
+    rng = np.random.default_rng(seed)
+    names = [id for id in ids for _ in range(each)]
+    return Photos(rng.normal(size=(len(names), tiny_network.FEATURES)), names)
+
+
+def choose(bundle, network, photos):
+    chosen = calibrate(bundle, photos, HOLDOUT, "unseen", backbone=network, run=quiet())
+    return chosen.solution.details["calibration"]
+
+
+def test_unseen_photos_change_nothing(bundle, network):
+    """The same choice to the last digit, with any photos of unseen classes beside those of seen ones."""
+    seen = photos_of(SEEN)
+    other = photos_of([id for id in PARENTS if id not in SEEN], seed=1)
+    mixed = Photos(np.concatenate([other.features * 9, seen.features]), other.ids + seen.ids)
+    alone, beside = choose(bundle, network, seen), choose(bundle, network, mixed)
+    assert alone == beside
+    assert alone["photos"] == len(seen.ids)
+    assert alone["hidden_classes"] == 2
+
+
+def test_the_shift_is_the_best_on_hidden_classes(bundle, network):
+    """No other shift gives a better harmonic mean on them: tried one by one, with a plain count."""
+    photos = photos_of(SEEN, each=20)
+    chosen = choose(bundle, network, photos)
+    helper = train("kin", bundle.taxonomy, load_vectors("glove"), network, holdout=HOLDOUT, run=quiet())
+    points = np.hstack([photos.features, np.ones((len(photos.ids), 1), np.float32)])
+    rows = np.arange(len(bundle))
+    scores, own = points @ helper.solution.classifiers.T, bundle.taxonomy.indices(photos.ids)
+
+    def harmonic(shift: float) -> float:
+        best = rows[np.argmax(scores - shift * helper.is_seen, axis=1)]
+        right = best == own
+        seen, hidden = (
+            np.mean([right[own == c].mean() for c in np.unique(own) if helper.is_seen[c] == is_seen])
+            for is_seen in (True, False)
+        )
+        return 100 * 2 * seen * hidden / (seen + hidden) if seen + hidden else 0.0
+
+    assert harmonic(chosen["seen_shift"]) == pytest.approx(chosen["harmonic_on_hidden"], abs=0.02)
+    assert chosen["harmonic_on_hidden"] >= max(harmonic(s) for s in np.linspace(-3, 3, 301)) - 0.02
+    assert harmonic(0.0) == pytest.approx(chosen["harmonic_without"], abs=0.02)
+
+
+def test_a_problem_with_a_known_answer(network, bundle):
+    """Photos are their class's own known classifier, so that the network is surest of those it knows."""
+    direction = network.classifiers()[:, :-1]
+    direction /= np.linalg.norm(direction, axis=1, keepdims=True)
+    features = np.repeat(40 * direction, 3, axis=0)
+    chosen = choose(bundle, network, Photos(features, [id for id in SEEN for _ in range(3)]))
+    assert chosen["novelty_auroc"] > 0.8
+    assert 0 < chosen["novelty_threshold"] <= 1
+
+
+def test_too_few_photos_are_told(bundle, network):
+    with pytest.raises(UnseenError, match="too few"):
+        choose(bundle, network, photos_of(SEEN[:1]))
+
+
+def test_seen_photos_filters_rows_and_ids_alike():
+    photos = SeenPhotos(Photos([[1.0], [2.0], [3.0]], ["a", "b", "a"]), frozenset("a"))
+    (features, ids, _), *rest = photos.batches(10)
+    assert features[:, 0].tolist() == [1.0, 3.0] and ids == ["a", "a"] and not rest
+
+
+def test_command_line(bundle, tmp_path, monkeypatch):
+    from unseen.cli import calibrate, evaluate  # noqa: F401  registers the commands
+    from unseen.cli.app import app
+
+    monkeypatch.setenv("UNSEEN_CACHE", str(tmp_path / "cache"))
+    bundle.save(tmp_path / "bundle")
+    tiny_network.make_photos(tmp_path / "photos", 3)
+    options = ["--images", str(tmp_path / "photos"), "--holdout", "0.4", "--candidates", "unseen", "--json"]
+    done = CliRunner().invoke(app, ["calibrate", str(tmp_path / "bundle"), "--out", str(tmp_path / "new"), *options])
+    assert done.exit_code == 0, done.output
+    result = json.loads(done.stdout.splitlines()[-1])
+    saved = Bundle.load(tmp_path / "new").solution.details["calibration"]
+    assert saved["seen_shift"] == result["seen_shift"]
+    assert saved["novelty_threshold"] == result["novelty_threshold"]
