@@ -152,7 +152,7 @@ def _sparse(layer: Adjacency, group: int) -> Tensor:
     chosen = layer.group == group
     index = torch.from_numpy(np.stack([layer.row[chosen], layer.column[chosen]]))
     values = torch.from_numpy(layer.weight[chosen].astype(np.float32))
-    return torch.sparse_coo_tensor(index, values, (layer.rows, layer.columns)).coalesce()
+    return torch.sparse_coo_tensor(index, values, (layer.rows, layer.columns), check_invariants=True).coalesce()
 
 
 def _products(network: GraphNetwork, training: Training) -> Callable[[], None]:

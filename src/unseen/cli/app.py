@@ -47,6 +47,7 @@ COMMANDS = [
     "export",
     "compare",
     "reproduce",
+    "bench",
     "info",
 ]
 

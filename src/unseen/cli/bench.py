@@ -11,7 +11,7 @@ import typer
 from unseen.cli.app import JsonFlag, command, emit, stdout
 from unseen.errors import UnseenError
 
-# Name -> module with run(show_progress) -> dict.
+# Name -> module with run() -> dict.
 BENCHMARKS = {
     "stage1": "unseen.bench.stage1",
 }
@@ -34,7 +34,7 @@ def bench(
         hint = f" Did you mean {close[0]!r}?" if close else ""
         raise UnseenError(f"no benchmark named {name!r}.{hint} There are: {', '.join(BENCHMARKS)}")
     names = [name] if name else list(BENCHMARKS)
-    results = {each: import_module(BENCHMARKS[each]).run(show_progress=not json_) for each in names}
+    results = {each: import_module(BENCHMARKS[each]).run() for each in names}
     emit(results[name] if name else results, json_, lambda: [_show(each, result) for each, result in results.items()])
 
 

@@ -45,7 +45,8 @@ class DGP(GraphNetwork):
 
     @torch.no_grad()
     def hop_weights(self) -> dict[str, list[float]]:
-        return {phase: [round(share, 4) for share in w.softmax(0).tolist()] for phase, w in self.hops.items()}
+        hops = [(phase, self.hops[phase]) for phase in self.phases if phase in self.hops]
+        return {phase: [round(share, 4) for share in w.softmax(0).tolist()] for phase, w in hops}
 
 
 @dataclass

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from unseen.errors import UnseenError
 from unseen.graph import Adjacency, neighbours
 from unseen.models.method import GraphMethod, GraphSettings
 from unseen.models.network import GraphNetwork, convolutions
@@ -36,8 +35,6 @@ class GCNZMethod(GraphMethod):
 
     def build(self, inputs: int, outputs: int) -> GCNZ:
         s = self.settings
-        if isinstance(s.hidden, int):
-            raise UnseenError(f"gcnz: hidden must be a list of widths such as [2048, 1024], not {s.hidden}")
         return GCNZ([inputs, *s.hidden, outputs], s.bias, s.slope)
 
     def adjacencies(self, taxonomy: Taxonomy) -> list[Adjacency]:

@@ -20,6 +20,8 @@ from unseen.projections import Append1
 from unseen.run import Run
 from unseen.taxonomy import Taxonomy
 
+CHUNK_ROWS = 2048  # rows of a layer that prediction computes at a time
+
 # What settings may be: whole numbers from the lowest, numbers below a limit, true or false.
 WHOLE_NUMBERS = {"hidden": 1, "layers": 1, "epochs": 1, "k": 1, "heads": 1, "dropped_layers": 0}
 NUMBERS = {"dropout": 1, "slope": math.inf, "learning_rate": math.inf, "weight_decay": math.inf}
@@ -41,7 +43,7 @@ class GraphMethod:
 
     def __init__(self, settings: Any = None):
         self.settings = settings or self.Settings()
-        _check(self.name, asdict(self.settings))
+        _check(self.name, asdict(self.settings), asdict(self.Settings()))
 
     def build(self, inputs: int, outputs: int) -> GraphNetwork:
         """The untrained network for S = inputs and P = outputs."""
@@ -72,6 +74,8 @@ class GraphMethod:
         except RuntimeError as error:
             raise UnseenError(f"the fitted {self.name} does not fit these vectors and classifiers: {error}") from None
         network.to(Run().torch_device())
+        if rows is not None and not len(rows):
+            return np.empty((0, problem.classifiers.shape[1]), np.float32)
         layers = self.adjacencies(problem.taxonomy)
         field = whole_graph(layers) if rows is None else receptive_field(layers, rows)
         return predict_rows(network, field, vectors[field.inputs])
@@ -83,7 +87,7 @@ def predict_rows(network: GraphNetwork, field: Field, x: np.ndarray) -> np.ndarr
     device = next(network.parameters()).device
     operators = [Operator(adjacency).to(device) for adjacency in field.layers]
     result, start = np.empty((len(field.nodes[-1]), network.layers[-1].outputs), np.float32), 0
-    for chunk in network.chunks(torch.from_numpy(x).to(device), operators):
+    for chunk in network.chunks(torch.from_numpy(x).to(device), operators, CHUNK_ROWS):
         result[start : start + len(chunk)] = chunk.cpu().numpy()
         start += len(chunk)
     return result
@@ -98,15 +102,15 @@ def _finite_vectors(problem: Problem) -> np.ndarray:
     return matrix
 
 
-def _check(method: str, settings: dict[str, Any]) -> None:
+def _check(method: str, settings: dict[str, Any], defaults: dict[str, Any]) -> None:
     """Refuse values that no network can be built or trained with."""
     for name, value in settings.items():
         if name in WHOLE_NUMBERS:
-            lowest = WHOLE_NUMBERS[name]
-            values = value if isinstance(value, (list, tuple)) else [value]
-            fine = all(isinstance(v, int) and not isinstance(v, bool) and v >= lowest for v in values)
-            wanted = f"a whole number of at least {lowest}"
-            fine = fine or (value is None and name == "dropped_layers")
+            lowest, several = WHOLE_NUMBERS[name], isinstance(defaults[name], list)
+            wanted = f"{'a list of whole numbers' if several else 'a whole number'} of at least {lowest}"
+            fine = isinstance(value, list) == several
+            fine &= all(isinstance(v, int) and not isinstance(v, bool) and v >= lowest for v in _listed(value))
+            fine |= value is None and name == "dropped_layers"
         elif name in NUMBERS:
             fine = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < NUMBERS[name]
             wanted = f"a number from 0 to less than {NUMBERS[name]}"
@@ -116,3 +120,7 @@ def _check(method: str, settings: dict[str, Any]) -> None:
             continue
         if not fine:
             raise UnseenError(f"{method}: {name} must be {wanted}, not {value!r}")
+
+
+def _listed(value: Any) -> list:
+    return value if isinstance(value, list) else [value]

@@ -14,8 +14,6 @@ from unseen.models.sparse import Operator
 # Layer number and shape of its input -> the factors to multiply it with, or None. Their memory may be overwritten.
 MaskSource = Callable[[int, torch.Size], "Tensor | None"]
 
-CHUNK_ROWS = 2048  # rows of a layer that prediction computes at a time
-
 
 class GraphNetwork(nn.Module):
     """H_0 = X;  H_{l+1} = act(A_l drop(H_l) Theta_l + b_l);  rows of the last, which has no act, scaled to length 1.
@@ -51,7 +49,7 @@ class GraphNetwork(nn.Module):
         return UnitRows.apply(hidden)
 
     @torch.no_grad()
-    def chunks(self, x: Tensor, operators: Sequence[Operator], size: int = CHUNK_ROWS) -> Iterator[Tensor]:
+    def chunks(self, x: Tensor, operators: Sequence[Operator], size: int) -> Iterator[Tensor]:
         """The rows of forward() without dropout, `size` at a time. Each layer is computed once, in such chunks."""
         hidden = x
         for index, (layer, operator) in enumerate(zip(self.layers, operators, strict=True)):

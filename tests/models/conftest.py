@@ -1,0 +1,9 @@
+from __future__ import annotations
+
+import pytest
+from small_graphs import one_thread  # noqa: F401 (a fixture)
+
+
+@pytest.fixture(autouse=True)
+def _quick(one_thread):  # noqa: F811
+    pass
