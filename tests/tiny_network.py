@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 import torch
 from PIL import Image
-from small_problems import SEEN, make_taxonomy, make_vectors
 from torch import Tensor, nn
 
+from small_problems import SEEN, make_taxonomy, make_vectors
 from unseen.backbones import Backbone, PhotoTransform, from_module
 from unseen.bundle import BackboneInfo, Bundle
 from unseen.methods import Solution
@@ -26,9 +26,8 @@ SIZE, FEATURES = 24, 16
 
 
 def _convolution(channels_in: int, channels_out: int) -> nn.Sequential:
-    return nn.Sequential(
-        nn.Conv2d(channels_in, channels_out, 3, stride=2, padding=1, bias=False), nn.BatchNorm2d(channels_out), nn.ReLU()
-    )
+    convolution = nn.Conv2d(channels_in, channels_out, 3, stride=2, padding=1, bias=False)
+    return nn.Sequential(convolution, nn.BatchNorm2d(channels_out), nn.ReLU())
 
 
 class TinyNetwork(nn.Module):
