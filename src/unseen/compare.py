@@ -11,6 +11,7 @@ from unseen.recipes import Row
 from unseen.reproduce import Reproduction
 
 LISTS = ("2-hops", "3-hops", "all")
+MISSING = "–"
 
 
 def compare(work: Reproduction, methods: Sequence[str] = tuple(METHODS)) -> list[dict[str, Any]]:
@@ -18,17 +19,25 @@ def compare(work: Reproduction, methods: Sequence[str] = tuple(METHODS)) -> list
     harmonic mean and area, and what training took. Methods whose photos are missing are listed with the reason."""
     level, rows = work.level, []
     for name in methods:
-        if level.seen_train is None and _learns_from_photos(name):
-            rows.append({"method": name, "left_out": "needs photos of seen classes (seen-train/)"})
+        row = Row(name, name)
+        lack = work.lacks(row)
+        if lack is not None:
+            rows.append({"method": name, "left_out": lack})
             continue
-        model = work.model(Row(name, name), 0)
-        photos = work.store(model, level.unseen)
-        entry: dict[str, Any] = {"method": name, "seconds": model.bundle.solution.details["train_seconds"]}
+        model = work.model(row)
+        photos, details = work.store(model, level.unseen), model.bundle.solution.details
+        entry: dict[str, Any] = {
+            "method": name,
+            "vectors": "+".join(model.bundle.vectors.names),
+            "epochs": work.epochs(row),
+            "seconds": details["train_seconds"],
+            "coverage": {},
+        }
         for spec in LISTS:
             for candidates in (spec, f"{spec}+1K"):
                 found = evaluate(model, photos, level.candidates(candidates), show_progress=False)
                 entry[candidates] = {"image": found.image, "class": found.class_}
-                entry.setdefault("coverage", {})[candidates] = [found.classes, found.listed_classes, found.images]
+                entry["coverage"][candidates] = [found.classes, found.listed_classes, found.images]
         if level.seen_val is not None:
             both = [photos, work.store(model, level.seen_val)]
             found = evaluate(model, both, level.candidates("2-hops+1K"), show_progress=False).generalised
@@ -37,15 +46,9 @@ def compare(work: Reproduction, methods: Sequence[str] = tuple(METHODS)) -> list
     return rows
 
 
-def _learns_from_photos(name: str) -> bool:
-    from unseen.methods import get_method
-
-    return get_method(name).needs_features
-
-
 def table(rows: Sequence[dict[str, Any]], average: str = "class") -> list[list[str]]:
-    """Text cells, header first."""
-    header = ["method"]
+    """Text cells, header first. Seen, unseen, H and AUSUC are Hit@1 over 2-hops+1K, always averaged over classes."""
+    header = ["method", "vectors", "epochs"]
     for spec in LISTS:
         header += [f"{spec} @1", f"{spec} @5"]
     header += [f"{spec}+1K @1" for spec in LISTS] + ["seen", "unseen", "H", "AUSUC", "seconds"]
@@ -54,22 +57,22 @@ def table(rows: Sequence[dict[str, Any]], average: str = "class") -> list[list[s
         if "left_out" in row:
             cells.append([row["method"], row["left_out"]] + [""] * (len(header) - 2))
             continue
-        line = [row["method"]]
+        line = [row["method"], row["vectors"], str(row["epochs"] or MISSING)]
         for spec in LISTS:
             line += [_number(row[spec][average], hit) for hit in ("hit@1", "hit@5")]
         line += [_number(row[f"{spec}+1K"][average], "hit@1") for spec in LISTS]
         both = row.get("generalised") or {}
         line += [_number(both, key) for key in ("seen", "unseen", "harmonic")]
-        line += [f"{both['ausuc']:.3f}" if both else "–", f"{row['seconds']:.1f}"]
+        line += [f"{both['ausuc']:.3f}" if both else MISSING, f"{row['seconds']:.1f}"]
         cells.append(line)
     return cells
 
 
 def markdown(cells: Sequence[Sequence[str]]) -> str:
     lines = ["| " + " | ".join(row) + " |" for row in cells]
-    return "\n".join([lines[0], "|" + "---|" * len(cells[0]), *lines[1:]])
+    return "\n".join([lines[0], "|:---|:---|" + "---:|" * (len(cells[0]) - 2), *lines[1:]])
 
 
 def _number(figures: dict[str, float | None], key: str) -> str:
     value = figures.get(key)
-    return "–" if value is None else f"{value:.1f}"
+    return MISSING if value is None else f"{value:.1f}"

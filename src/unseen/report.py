@@ -133,7 +133,7 @@ def _table(name: str, result: dict, plots: dict[str, bytes]) -> list[Block]:
     if result.get("photos"):
         blocks.append(("photos", result["photos"]))
     blocks += [("plot", plot) for plot in PLACES.get(name, ()) if plot in plots]
-    notes = list(result["notes"])
+    notes = [*result["notes"], *_short(result)]
     notes += [f"{row['label']} was left out: {row['left_out']}." for row in result.get("rows", []) if "left_out" in row]
     if result.get("coverage"):
         notes.append(coverage_of(result))
@@ -143,6 +143,17 @@ def _table(name: str, result: dict, plots: dict[str, bytes]) -> list[Block]:
         *blocks,
         ("list", [*notes, f"Took {result['seconds']:,.0f} s, besides what other tables had made already."]),
     ]
+
+
+def _short(result: dict) -> list[str]:
+    """That trainings were shorter than the paper's, where they were."""
+    published = LENGTHS["paper"]
+    done = sorted({row["epochs"] for row in result.get("rows", []) if row.get("epochs")})
+    if not done or done[-1] >= published.epochs:
+        return []
+    told = f"Reduced training: {', '.join(map(str, done))} epochs of stage 1 where the paper has {published.epochs:,}"
+    tuned = max(row.get("finetune_epochs", 0) for row in result["rows"])
+    return [told + (f", {tuned} of stage 2 where it has {published.finetune_epochs}." if tuned else ".")]
 
 
 def coverage_of(result: dict) -> str:
