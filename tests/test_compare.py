@@ -57,7 +57,7 @@ def test_what_needs_photos_is_left_out_with_the_reason(tmp_path, level):  # noqa
 
 
 def test_command_line_refuses_unknown_methods(tmp_path):
-    from unseen.cli import compare, evaluate  # noqa: F401, F811  registers the commands
+    from unseen.cli import compare, evaluate  # noqa: F401  registers the commands
     from unseen.cli.app import app
 
     done = CliRunner().invoke(app, ["compare", "--photos", str(tmp_path), "--methods", "dpg"])
@@ -65,7 +65,7 @@ def test_command_line_refuses_unknown_methods(tmp_path):
 
 
 def test_command_line(tmp_path, level, monkeypatch):  # noqa: F811
-    from unseen.cli import compare, evaluate  # noqa: F401, F811  registers the commands
+    from unseen.cli import compare, evaluate  # noqa: F401  registers the commands
     from unseen.cli.app import app
 
     monkeypatch.setattr("unseen.levels.find_level", lambda photos: level)
