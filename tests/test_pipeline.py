@@ -142,7 +142,7 @@ def test_other_weights_for_the_built_in_network_are_remembered(tmp_path):
 
 def test_classes_without_vectors_are_told(tree):
     said: list[str] = []
-    tree.write_text(TREE + "q,qqxzv,u\n")
+    tree.write_text(TREE + "q,qqxzv,tool\n")
     backbone = from_module(TinyNetwork(3), ["dog", "cat", "saw"], PhotoTransform(32))
     train("structural", tree, "glove", backbone, say=said.append)
     assert said == ["1 of 9 classes have no vector (qqxzv); 1 words were not found, most frequent: qqxzv (1)."]

@@ -106,9 +106,7 @@ def _tell_coverage(coverage: Coverage, say: Callable[[str], None]) -> None:
         return
     for name, count in coverage.zero_by_part.items():
         if count:
-            say(
-                f"{name} knows nothing of {count:,} of {coverage.classes:,} classes; for these the other vectors count."
-            )
+            say(f"{name} knows nothing of {count:,} of {coverage.classes:,} classes; for these other vectors count.")
 
 
 def default_vectors(taxonomy: Taxonomy, say: Callable[[str], None]) -> str:

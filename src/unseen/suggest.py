@@ -6,7 +6,7 @@ import csv
 import io
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from unseen.assets import imagenet_21k
 from unseen.taxonomy import Sense, Taxonomy
@@ -18,9 +18,9 @@ FIELDS = ("id", "name", "parent", "definition", "note")
 class Suggestion:
     """Where a name goes. `known`: the name is a WordNet noun, so `id` is its wnid and no new class is needed."""
 
-    name: str
+    name: str  # several of them, joined by "|", if several lines mean this class
     id: str
-    parent: str  # id; empty where no place was found
+    parent: str  # id, or several joined by "|"; empty where no place was found
     definition: str
     known: bool
     others: tuple[Sense, ...]  # what the name, or its head noun, may mean instead
@@ -35,10 +35,18 @@ class Suggestion:
 
 
 def suggest(names: Sequence[str], wordnet: Taxonomy | None = None) -> list[Suggestion]:
-    """For each name: its WordNet sense, else a new class under the sense of its last words ("head noun")."""
+    """For each class named: its WordNet sense, else a new class under the sense of its last words ("head noun")."""
     wordnet = wordnet or Taxonomy.wordnet()
     imagenet = set(imagenet_21k())
-    return [_place(" ".join(name.replace("_", " ").split()), wordnet, imagenet) for name in names]
+    found: dict[str, Suggestion] = {}
+    for name in names:
+        item = _place(" ".join(name.replace("_", " ").split()), wordnet, imagenet)
+        same = found.get(item.id)  # two names of one class are its synonyms
+        if same is None:
+            found[item.id] = item
+        elif item.name not in same.name.split("|"):
+            found[item.id] = replace(same, name=f"{same.name}|{item.name}")
+    return list(found.values())
 
 
 def _place(name: str, wordnet: Taxonomy, imagenet: set[str]) -> Suggestion:

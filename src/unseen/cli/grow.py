@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
 from unseen.cli.app import JsonFlag, command, emit, say, stdout
 from unseen.errors import UnseenError
 
 BundleArgument = Annotated[Path, typer.Argument(help="The bundle.")]
 OutOption = Annotated[Path, typer.Option(help="Where the changed bundle goes; may be the same folder.")]
+OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace another bundle in OUT.")]
 
 
 @command(
@@ -19,6 +21,7 @@ OutOption = Annotated[Path, typer.Option(help="Where the changed bundle goes; ma
     examples="""
     unseen add my-bundle --name okapi --parent n02437136 --out grown
     unseen add my-bundle --name "rescue drone" --parent n03245889 --definition "a drone that finds people" --out grown
+    unseen add my-bundle --id n02439398 --out grown
     unseen add my-bundle --csv new-classes.csv --out grown
     """,
 )
@@ -27,37 +30,46 @@ def add(
     out: OutOption,
     name: Annotated[list[str] | None, typer.Option(help="The class's name; repeat for synonyms.")] = None,
     parent: Annotated[list[str] | None, typer.Option(help="Id or name of a parent; may be repeated.")] = None,
-    id: Annotated[str | None, typer.Option(help="The class's id; made from the name if not given.")] = None,
+    id: Annotated[
+        str | None,
+        typer.Option(help="The class's id; made from the name if not given. A WordNet id brings name and parents."),
+    ] = None,
     definition: Annotated[str, typer.Option(help="What it is, in a sentence.")] = "",
     csv: Annotated[Path | None, typer.Option(help="Many classes: a CSV with id,name,parent[,definition].")] = None,
+    overwrite: OverwriteOption = False,
     json_: JsonFlag = False,
 ) -> None:
     """Add classes to a bundle by name and parent: their classifiers are predicted at once."""
-    if (csv is None) == (not name):
+    if (csv is None) == (not name and id is None):
         raise UnseenError("name a class with --name and --parent, or give many with --csv FILE; one of the two")
-    if name and not parent:
-        raise UnseenError("a new class needs a --parent: an id or a name of the hierarchy")
+    if csv is not None and (parent or definition):
+        raise UnseenError("--parent and --definition go with --name; in a CSV they are columns")
 
     from unseen.bundle import Bundle
-    from unseen.grow import add_classes
+    from unseen.grow import add_classes, already_classes
     from unseen.suggest import slug
     from unseen.taxonomy import Node
     from unseen.taxonomy_sources import read_additions
 
     old = Bundle.load(bundle)
-    if csv is not None:
-        nodes = read_additions(csv, old.taxonomy)
+    _check_out(bundle, out, overwrite)
+    if csv is None:
+        nodes, known = [Node(id or slug(name[0]), tuple(name or ()), tuple(parent or ()), definition)], []
     else:
-        nodes = [Node(id or slug(name[0]), tuple(name), tuple(parent), definition)]
+        nodes = read_additions(csv, old.taxonomy)
+        known = already_classes(old, nodes)
+        nodes = [node for node in nodes if node.id not in set(known)]
+        if not nodes:
+            raise UnseenError(f"{csv}: all {len(known):,} classes are in the bundle already: nothing to add")
+        if known:
+            say(f"{len(known):,} classes of {csv} are in the bundle already: {', '.join(known[:5])}"
+                f"{', ...' if len(known) > 5 else ''}")  # fmt: skip
     grown = add_classes(old, nodes)
     grown.save(out)
-    guessed = grown.solution.details.get("text_guessed")
-    if guessed:
-        say("The sentence encoder is not installed: the text of new classes is guessed from their parents' "
-            "(pip install 'unseen\\[text]').")  # fmt: skip
+    _tell(grown, nodes)
     added = [_describe(grown, node.id) for node in nodes]
-    result = {"bundle": str(out), "added": added, "nodes": len(grown)}
-    emit(result, json_, lambda: [_show(item) for item in added])
+    result = {"bundle": str(out), "added": added, "already_there": known, "nodes": len(grown)}
+    emit(result, json_, lambda: _show(added, out))
 
 
 @command("remove", examples="unseen remove my-bundle --id okapi --out smaller")
@@ -65,13 +77,16 @@ def remove(
     bundle: BundleArgument,
     out: OutOption,
     id: Annotated[list[str], typer.Option(help="Id of a class to remove; may be repeated.")],
+    overwrite: OverwriteOption = False,
     json_: JsonFlag = False,
 ) -> None:
     """Remove classes from a bundle; their children go to their parents."""
     from unseen.bundle import Bundle
     from unseen.grow import remove_classes
 
-    smaller = remove_classes(Bundle.load(bundle), id)
+    old = Bundle.load(bundle)
+    _check_out(bundle, out, overwrite)
+    smaller = remove_classes(old, id)
     smaller.save(out)
     result = {"bundle": str(out), "removed": id, "nodes": len(smaller)}
     emit(result, json_, lambda: stdout.print(f"{out}: {len(smaller):,} nodes left"))
@@ -83,15 +98,40 @@ def rename(
     out: OutOption,
     id: Annotated[str, typer.Option(help="Id of the class.")],
     name: Annotated[list[str], typer.Option(help="Its new name; repeat for synonyms.")],
+    overwrite: OverwriteOption = False,
     json_: JsonFlag = False,
 ) -> None:
     """Give a class of a bundle other names; its classifier stays."""
     from unseen.bundle import Bundle
     from unseen.grow import rename_class
 
-    renamed = rename_class(Bundle.load(bundle), id, name)
+    old = Bundle.load(bundle)
+    _check_out(bundle, out, overwrite)
+    renamed = rename_class(old, id, name)
     renamed.save(out)
     emit({"bundle": str(out), "id": id, "names": name}, json_, lambda: stdout.print(f"{out}: {id} is now {name[0]}"))
+
+
+def _check_out(bundle: Path, out: Path, overwrite: bool) -> None:
+    """Only the bundle itself is replaced unasked; a wrong place is told before the work."""
+    from unseen.bundle import check_place
+
+    check_place(out)
+    if (out / "bundle.json").exists() and not overwrite and out.resolve() != bundle.resolve():
+        raise UnseenError(f"{out} is another bundle: choose another name, or replace it with --overwrite")
+
+
+def _tell(grown, nodes) -> None:
+    """What a user may not have meant, or should know."""
+    guessed = grown.solution.details.get("text_guessed", [])
+    if any(node.id in guessed for node in nodes):
+        say("The sentence encoder is not installed: the text of new classes is guessed from their parents' "
+            "(pip install 'unseen\\[text]').")  # fmt: skip
+    for node in nodes[:20]:
+        name = grown.taxonomy.name(node.id)
+        same = [sense.id for sense in grown.taxonomy.senses(name) if sense.id != node.id]
+        if same:
+            say(escape(f"{name} ({node.id}): the bundle has other classes of that name: {', '.join(same[:5])}"))
 
 
 def _describe(bundle, id: str) -> dict:
@@ -106,7 +146,12 @@ def _describe(bundle, id: str) -> dict:
     }
 
 
-def _show(item: dict) -> None:
-    trust = "" if item["trust"] is None else f", trust {item['trust']:.2f}"
-    note = "; no word of its name has a vector, so only the hierarchy counts" if item["without_vector"] else ""
-    stdout.print(f"[bold]{item['name']}[/bold] ({item['id']}) under {', '.join(item['parents'])}{trust}{note}")
+def _show(added: list[dict], out: Path, most: int = 20) -> None:
+    for item in added[:most]:
+        trust = "" if item["trust"] is None else f", trust {item['trust']:.2f}"
+        note = "; no word of its name has a vector, so only the hierarchy counts" if item["without_vector"] else ""
+        text = escape(f"({item['id']}) under {', '.join(item['parents'])}{trust}{note}")
+        stdout.print(f"[bold]{escape(item['name'])}[/bold] {text}")
+    if len(added) > most:
+        stdout.print(f"... and {len(added) - most:,} more")
+    stdout.print(f"Try it: unseen classify PHOTO --bundle {out}")

@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 
 from unseen.cli.app import JsonFlag, app, command, emit, say, stdout
 from unseen.errors import UnseenError
 
+SHOWN = 20  # classes that are listed one by one
 group = typer.Typer(help="Check a class hierarchy, or get one for a list of names.", no_args_is_help=True)
 app.add_typer(group, name="taxonomy")
 
@@ -47,24 +49,34 @@ def check(
 
 def _show_check(result: dict, taxonomy) -> None:
     roots = ", ".join(f"{root['name']} ({root['id']})" for root in result["some_roots"])
-    more = ", ..." if result["roots"] > 5 else ""
-    table = Table(show_header=False, title=result["file"], title_justify="left")
-    table.add_row("classes", f"{result['nodes']:,}, {result['edges']:,} edges, {result['leaves']:,} leaves")
-    table.add_row("roots", f"{result['roots']}: {roots}{more}")
-    table.add_row("depth", str(result["depth"]))
-    table.add_row("orphans", _some(result["orphans"], taxonomy) or "none")
-    table.add_row("cycles", "none (a cycle would have been an error)")
-    table.add_row("seen classes", f"{result['seen_present']:,} here, {len(result['seen_missing']):,} missing")
-    table.add_row("without vector", _some(result["without_vector"], taxonomy) or "none")
     hops = ", ".join(f"{'not connected' if d < 0 else d}: {n:,}" for d, n in result["hops"].items())
-    table.add_row("hops to a seen class", hops)
     guesses = result["guesswork"]
-    table.add_row("guesswork", f"{len(guesses):,} classes" if guesses else "none")
+    missing = result["seen_missing"]
+    rows = {
+        "classes": f"{result['nodes']:,}, {result['edges']:,} edges, {result['leaves']:,} leaves",
+        "roots": f"{result['roots']:,}: {roots}{', ...' if result['roots'] > 5 else ''}",
+        "depth": str(result["depth"]),
+        "orphans": _some(result["orphans"], taxonomy) or "none",
+        "cycles": "none (a cycle would have been an error)",
+        "seen classes": f"{result['seen_present']:,} here, {len(missing):,} missing"
+        + (f": {', '.join(missing[:5])}{', ...' if len(missing) > 5 else ''}" if missing else ""),
+        "own classes": f"{result['own']:,}; {result['already_there']:,} rows restate what is there"
+        if result["own"] < result["nodes"]
+        else "all",
+        "without vector": _some(result["without_vector"], taxonomy) or "none",
+        "hops to a seen class": hops,
+        "guesswork": f"{len(guesses):,} classes" if guesses else "none",
+    }
+    table = Table(show_header=False, title=escape(result["file"]), title_justify="left")
+    for name, text in rows.items():
+        table.add_row(name, escape(text))
     stdout.print(table)
-    for id, why in list(guesses.items())[:10]:
-        stdout.print(f"  guesswork: {taxonomy.name(id)} ({id}): {why}", markup=False)
-    if len(guesses) > 10:
-        stdout.print(f"  ... and {len(guesses) - 10:,} more: see --json")
+    shown = list(result["distance"] if result["own"] < result["nodes"] else guesses)
+    for id in shown[:SHOWN]:
+        why = f"guesswork: {guesses[id]}" if id in guesses else f"{result['distance'][id]} hops from a seen class"
+        stdout.print(f"  {taxonomy.name(id)} ({id}): {why}", markup=False, highlight=False)
+    if len(shown) > SHOWN:
+        stdout.print(f"  ... and {len(shown) - SHOWN:,} more: see --json")
     if not result["seen_present"]:
         say("[red]None of the network's classes is in this hierarchy[/red]: training needs some. Ids must agree.")
 
@@ -111,7 +123,8 @@ def _show_suggestions(found, out: Path | None) -> None:
     for item in found:
         state = "in WordNet" if item.known else "new" if item.parent else "[red]no place found[/red]"
         others = "\n".join(f"{sense.id} {sense.definition[:60]}" for sense in item.others)
-        table.add_row(item.name, item.id, item.parent, f"{state}\n[dim]{item.definition[:80]}[/dim]", others)
+        cells = [escape(text) for text in (item.name, item.id, item.parent)]
+        table.add_row(*cells, f"{state}\n[dim]{escape(item.definition[:80])}[/dim]", escape(others))
     stdout.print(table)
     if out is not None:
-        stdout.print(f"Read over {out}, then: unseen taxonomy check imagenet+{out}")
+        stdout.print(f"Read over {escape(str(out))}, then: unseen taxonomy check imagenet+{escape(str(out))}")

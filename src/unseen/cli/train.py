@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
 from unseen.cli.app import JsonFlag, command, emit, say, stdout
 from unseen.errors import UnseenError
@@ -88,7 +89,7 @@ def train(
             skip_missing=skip_missing,
             precision=precision,
             run=Run(seed=seed, device=device, resume=resume, checkpoint_every=checkpoint_every),
-            say=say,
+            say=lambda message: say(escape(message)),
             **parse_settings(setting or [], epochs),
         )
     emit(summary(bundle), json_, lambda: _show(bundle))
