@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import json
 import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -248,6 +250,25 @@ def test_combine():
     runs = [{"a": {"hit@1": 1.0, "hit@2": None}}, {"a": {"hit@1": 3.0, "hit@2": 2.0}}]
     assert combine(runs, np.mean) == {"a": {"hit@1": 2.0, "hit@2": None}}
     assert combine(runs, np.std)["a"]["hit@1"] == 1.0
+
+
+def test_two_processes_give_what_one_gives(tmp_path, level):
+    """Under torchrun, on the command line: one table that shares photos among processes, one that also finetunes."""
+    environment = os.environ | {"UNSEEN_CACHE": str(tmp_path / "cache"), "OMP_NUM_THREADS": "1"}
+    environment.pop("UNSEEN_ASSETS", None)
+    command = ["-m", "unseen", "reproduce"]
+    options = ["--photos", str(level.unseen.parent), "--graph", level.graph, "--backbone", level.backbone, "--epochs",
+               "2", "--finetune-batch", "4", "--workers", "0", "--device", "cpu", "--json"]  # fmt: skip
+    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    figures = []
+    for name, launcher, table in (("one", [], "gat"), ("two", torchrun, "gat"), ("two", torchrun, "two-phase")):
+        line = [sys.executable, *launcher, *command, table, "--out", str(tmp_path / name), *options]
+        done = subprocess.run(line, cwd=Path(__file__).parent, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        result = json.loads(done.stdout.splitlines()[-1])["tables"][table]
+        figures.append([row["measured"] for row in result["rows"]])
+    assert figures[0] == figures[1]
+    assert len(figures[2]) == 2
 
 
 def forbidden(*args, **kwargs):

@@ -44,7 +44,8 @@ def analyse(work: Reproduction) -> dict[str, Any]:
             both = [unseen, work.store(model, level.seen_val)]
             curve = evaluate(model, both, level.candidates("2-hops+1K"), show_progress=False).curve
             result["trade_off"][row.label] = _curve(curve)
-    write_atomically(place, json.dumps(result, indent=1).encode())
+    if work.is_first:
+        write_atomically(place, json.dumps(result, indent=1).encode())
     return result
 
 

@@ -10,6 +10,7 @@ Figures of different levels never stand in one column.
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -102,6 +103,6 @@ def link_some(folder: Path, place: Path, count: int, seed: int = 0) -> Path:
     for i in np.random.default_rng(seed).permutation(len(photos))[:count]:
         link = place / photos[i].class_id / photos[i].path.name
         link.parent.mkdir(parents=True, exist_ok=True)
-        if not link.is_symlink():
+        with suppress(FileExistsError):  # from an earlier run, or another process
             os.symlink(photos[i].path.resolve(), link)
     return place

@@ -52,7 +52,8 @@ class Reproduction(Trainings):
             "seconds": round(time.monotonic() - started, 1),
             **body,
         }
-        write_atomically(place, json.dumps(result, indent=1, ensure_ascii=False).encode())
+        if self.is_first:
+            write_atomically(place, json.dumps(result, indent=1, ensure_ascii=False).encode())
         return result
 
     def _hits(self, recipe: Recipe) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from unseen.run import Run
 
 if TYPE_CHECKING:
     from unseen.features import FeatureStore
+    from unseen.processes import Processes
 
 GRAPH_NETWORKS = ("dgp", "sgcn", "gcnz", "gat")
 NETWORK_ALONE = Row("network alone", method="network")
@@ -41,6 +42,7 @@ class Trainings:
     workers: int = 2
     show_progress: bool = True
     say: Callable[[str], None] = lambda message: None
+    processes: Processes | None = None  # under torchrun
     _models: dict[str, ZeroShotClassifier] = field(default_factory=dict)
 
     def __post_init__(self):
@@ -50,6 +52,11 @@ class Trainings:
         """All that a result depends on besides its recipe."""
         level = {key: str(value) if isinstance(value, Path) else value for key, value in asdict(self.level).items()}
         return {"level": level, **asdict(self.lengths), "kin_vectors": self.kin_vectors}
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this process is the one that trains stage 1, writes results and speaks."""
+        return self.processes is None or self.processes.rank == 0
 
     def epochs(self, row: Row) -> int | None:
         """Epochs of stage 1 for a row; None where the method has no epochs."""
@@ -83,11 +90,15 @@ class Trainings:
         if kind.needs_features:
             choice["photos"] = str(level.seen_train)
         place = self.work / "bundles" / _key(row.method, choice)
-        if not (place / "bundle.json").exists():
+        features = None
+        if kind.needs_features and not (place / "bundle.json").exists():
+            features = self._seen_features()
+        if self.is_first and not (place / "bundle.json").exists():
             self.say(f"  training {row.method} {settings or ''} seed {seed}")
-            features = self._seen_features() if kind.needs_features else None
             train(row.method, level.graph, vectors, level.backbone, place, features=features, holdout=holdout,
                   weights=level.weights, run=self._run(seed), precision="fp16", **settings)  # fmt: skip
+        if self.processes is not None:
+            self.processes.wait()
         if holdout or not self.is_finetuned(row):
             return Bundle.load(place, verify=False)
         return self._finetuned(place, choice, seed)

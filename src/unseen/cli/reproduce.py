@@ -17,7 +17,7 @@ from unseen.cli.app import JsonFlag, command, emit, say, stdout
     unseen reproduce scalability
     unseen reproduce unseen-classes --photos photos/
     unseen reproduce all --photos photos/ --out results --quick
-    unseen reproduce all --imagenet-21k /data/fall11 --imagenet-1k /data/imagenet --out results --device cuda
+    torchrun --nproc-per-node 8 -m unseen reproduce all --imagenet-21k fall11 --imagenet-1k imagenet --out results
     """,
 )
 def reproduce(
@@ -57,6 +57,7 @@ def reproduce(
 
     from unseen.analysis import analyse
     from unseen.levels import LENGTHS, find_level
+    from unseen.processes import Processes
     from unseen.recipes import ORDER, load_recipe
     from unseen.report import write_report
     from unseen.reproduce import Reproduction
@@ -68,14 +69,31 @@ def reproduce(
              "finetune_batch": finetune_batch}  # fmt: skip
     lengths = LENGTHS["quick" if quick else level.name]
     lengths = replace(lengths, **{key: value for key, value in given.items() if value is not None})
-    if quick:
-        level = level.sample(out / "sample")
-    work = Reproduction(out, level, lengths, device=device, workers=workers, say=say)
-    say(f"level {level.name}: {lengths.epochs} epochs (GCNZ {lengths.gcnz_epochs}), stage 2 {lengths.finetune_epochs}")
-    results = {name: work.run(name) for name in names}
+    with Processes(device) as processes:  # alone, or one of torchrun's
+        first = processes.rank == 0
+        if quick:
+            level = level.sample(out / "sample")
+        work = Reproduction(
+            out,
+            level,
+            lengths,
+            device=str(processes.device),
+            workers=workers,
+            show_progress=first,
+            say=say if first else lambda message: None,
+            processes=processes if processes.world > 1 else None,
+        )
+        stages = (
+            f"{lengths.epochs} epochs of stage 1 (GCNZ {lengths.gcnz_epochs}), {lengths.finetune_epochs} of stage 2"
+        )
+        work.say(f"level {level.name}: {stages}")
+        results = {name: work.run(name) for name in names}
+        if table == "all":
+            analyse(work)
+    if not first:
+        return
     result = {"level": level.name, "tables": results}
     if table == "all":
-        analyse(work)
         result["report"] = write_report(out, out)
     emit(result, json_, lambda: _show(result))
 
