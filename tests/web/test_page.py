@@ -421,7 +421,7 @@ def test_screenshots(page, device, scheme):
     page.sample("rocket")
     page.sample("coffee")
     page.run("document.getElementById('candidates-unseen').click()")
-    page.until("return document.querySelector('.answer .mark').textContent !== 'seen'")
+    page.until("return document.getElementById('count').textContent.startsWith('20,84')")
     page.until(
         "return document.querySelector('.why h3')?.textContent.includes(document.querySelector('.name').textContent)"
     )

@@ -94,10 +94,10 @@ class Service:
         for name, data in files:
             try:
                 if len(data) > MAX_FILE_BYTES:
-                    raise UnseenError(f"the photo is larger than {MAX_FILE_BYTES // MB} MB: make it smaller.")
+                    raise UnseenError(f"is larger than {MAX_FILE_BYTES // MB} MB: make it smaller.")
                 promised.append((name, {key: worker.submit(data) for key, worker in self.workers.items()}))
             except UnseenError as error:
-                unreadable.append({"photo": name, "why": str(error)})
+                unreadable.append({"photo": name, "why": str(error).removeprefix("the photo: ")})
         found = []
         for name, promises in promised:
             photo = Remembered(name, {key: promise.result() for key, promise in promises.items()})

@@ -12,6 +12,7 @@ async function request(path, options = {}) {
   if (response.ok) return body;
   const problem = new Error(body.error || `The server answered ${response.status}.`);
   problem.status = response.status;
+  problem.reasons = body.unreadable;
   throw problem;
 }
 

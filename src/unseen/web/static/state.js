@@ -84,7 +84,7 @@ async function lookAt(photo) {
   const most = state.limits.file_bytes;
   const asked = ranking();
   try {
-    if (photo.file.size > most) throw new Error(`This file is larger than ${Math.round(most / 1e6)} MB.`);
+    if (photo.file.size > most) throw new Error(`is larger than ${Math.round(most / 1e6)} MB: make it smaller.`);
     const answer = await api.classify(photo.file, asked);
     state.classes = answer.classes;
     take(photo, answer.photos[0]);
@@ -93,8 +93,8 @@ async function lookAt(photo) {
     if (JSON.stringify(asked) !== JSON.stringify(ranking())) rerank();
   } catch (error) {
     photo.state = "failed";
-    // The server repeats the name of the file, which stands above the message already.
-    photo.error = error.message.replace("No photo could be read. ", "").replace(`${photo.name}: `, "").replace("the photo: ", "This file ");
+    const why = error.reasons?.[0]?.why || error.message;
+    photo.error = /^(is|has|cannot) /.test(why) ? `This file ${why}` : why;
     announce(`${photo.name}: ${photo.error}`);
   }
   emit("answers", photo);
