@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor, nn
 
 from unseen.classifier import ZeroShotClassifier
@@ -223,7 +223,7 @@ def _linear_head(model: ZeroShotClassifier, rows: np.ndarray) -> tuple[Tensor, T
 
 def _to_torch(model: ZeroShotClassifier, rows: np.ndarray, out: Path, half: bool) -> dict[str, Any]:
     state, layer = grown_state(model, rows, half)
-    save_file(state, out, _metadata(model, rows) | {"last_layer": layer})
+    out.write_bytes(save(state, _metadata(model, rows) | {"last_layer": layer}))
     return {"last_layer": layer, "bias": f"{layer}.bias" in state}
 
 
@@ -252,6 +252,6 @@ def _to_timm(model: ZeroShotClassifier, rows: np.ndarray, out: Path, half: bool)
         },
     }
     out.mkdir()
-    save_file(state, out / "model.safetensors", {"format": "pt"})
+    (out / "model.safetensors").write_bytes(save(state, {"format": "pt"}))
     (out / "config.json").write_text(json.dumps(config, indent=1, ensure_ascii=False), encoding="utf-8")
     return {"architecture": architecture}

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
 from unseen.cli.app import JsonFlag, command, emit, stdout
 
@@ -38,5 +39,7 @@ def export(
 
 def _show(result: dict) -> None:
     size = result["bytes"] / 1e6
-    checked = f", agrees with torch to {result['max_difference']:.1e}" if "max_difference" in result else ""
-    stdout.print(f"[bold]{result['out']}[/bold]: {result['classes']:,} classes, {size:.1f} MB{checked}")
+    checked = ""
+    if "max_difference" in result:
+        checked = f", agrees with torch to {result['max_difference']:.1e} of the largest score"
+    stdout.print(f"[bold]{escape(result['out'])}[/bold]: {result['classes']:,} classes, {size:.1f} MB{checked}")

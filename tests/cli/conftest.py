@@ -1,0 +1,98 @@
+"""The command line in-process: exit status, both streams, and the one JSON object of `--json`."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from small_bundles import SEEN, UNSEEN, small_photo
+from unseen.cli.app import COMMANDS, app
+from unseen.taxonomy import Taxonomy
+
+NETWORK = """
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self, num_classes=6):
+        super().__init__()
+        self.stem = nn.Conv2d(3, 8, 3, stride=2)
+        self.head = nn.Linear(8, num_classes)
+
+    def forward(self, x):
+        return self.head(torch.relu(self.stem(x)).mean((2, 3)))
+
+
+def build():
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return Net()
+"""
+
+
+@dataclass(frozen=True)
+class Done:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> dict:
+        """The object that --json promises: the only line on standard output."""
+        (line,) = self.out.splitlines()
+        return json.loads(line)
+
+
+@pytest.fixture(scope="session")
+def unseen():
+    """`unseen("train", "--out", path)` runs the command; a stack trace fails the test."""
+    for name in COMMANDS:
+        import_module(f"unseen.cli.{name}")
+
+    def run(*arguments: object, stdin: bytes | None = None) -> Done:
+        result = CliRunner().invoke(app, [str(argument) for argument in arguments], input=stdin)
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        done = Done(result.exit_code, result.stdout, " ".join(result.stderr.split()))
+        assert "Traceback" not in done.err
+        return done
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def workshop(tmp_path_factory, unseen) -> Path:
+    """A user's folder: a network in a module, its classes, a hierarchy, a photo, and a bundle trained from them."""
+    folder = tmp_path_factory.mktemp("workshop")
+    (folder / "cli_networks.py").write_text(NETWORK)
+    (folder / "classes.txt").write_text("\n".join(SEEN) + "\n")
+    small_photo().save(folder / "photo.png")
+    taxonomy = Taxonomy.imagenet().subgraph([*SEEN, *UNSEEN])
+    rows = [f"{i},{taxonomy.name(i)},{'|'.join(taxonomy.parents(i))}" for i in taxonomy.ids]
+    (folder / "tree.csv").write_text("\n".join(["id,name,parent", *rows]) + "\n")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        done = unseen(
+            "train", "--graph", "tree.csv", "--vectors", "glove", "--backbone", "cli_networks:build",
+            "--classes", "classes.txt", "--out", "bundle", "--json",
+        )  # fmt: skip
+    assert done.code == 0, done.err
+    assert done.json["bundle"] == "bundle" and done.json["seen"] == 6
+    return folder
+
+
+@pytest.fixture
+def here(workshop, tmp_path, monkeypatch) -> Path:
+    """A copy of the workshop of one's own, as the current folder."""
+    shutil.copytree(workshop, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path

@@ -1,0 +1,98 @@
+"""`unseen classify`: labels for photos, whatever the photos."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from small_bundles import SEEN, small_photo
+
+BUNDLE = ("--bundle", "bundle", "--device", "cpu")
+
+
+def test_the_json(here, unseen):
+    done = unseen("classify", "photo.png", *BUNDLE, "-k", 3, "--json")
+    assert done.code == 0 and set(done.json) == {"photos", "unreadable"} and done.json["unreadable"] == []
+    (photo,) = done.json["photos"]
+    assert photo["photo"] == "photo.png" and len(photo["labels"]) == 3
+    for label in photo["labels"]:
+        assert set(label) >= {"id", "name", "score", "seen"} and label["seen"] == (label["id"] in SEEN)
+    scores = [label["score"] for label in photo["labels"]]
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_folders_globs_and_standard_input(here, unseen):
+    Path("many/deep").mkdir(parents=True)
+    for seed in range(3):
+        small_photo(seed).save(f"many/deep/{seed}.png")
+    Path("many/.hidden").write_text("x")
+    for argument in ("many", "many/*/*.png"):
+        found = unseen("classify", argument, *BUNDLE, "--json").json["photos"]
+        assert [Path(photo["photo"]).name for photo in found] == ["0.png", "1.png", "2.png"]
+    done = unseen("classify", "-", *BUNDLE, "--json", stdin=Path("photo.png").read_bytes())
+    assert done.json["photos"][0]["photo"] == "-"
+    same = unseen("classify", "photo.png", *BUNDLE, "--json").json["photos"][0]["labels"]
+    assert done.json["photos"][0]["labels"] == same
+
+
+def test_unreadable_photos_do_not_stop_the_others(here, unseen):
+    Path("no.jpg").write_text("no photo")
+    done = unseen("classify", "no.jpg", "photo.png", "none.png", *BUNDLE, "--json")
+    assert done.code == 0 and len(done.json["photos"]) == 1
+    assert [item["photo"] for item in done.json["unreadable"]] == ["no.jpg", "none.png"]
+    assert all(item["why"] for item in done.json["unreadable"])
+    done = unseen("classify", "no.jpg", *BUNDLE, "--json")
+    assert done.code == 1 and done.json["photos"] == []
+
+
+def test_for_people(here, unseen):
+    done = unseen("classify", "photo.png", *BUNDLE, "--explain", "-k", 2)
+    assert done.code == 0 and "photo.png" in done.out and "borrows from" in done.out
+    assert "seen" in done.out
+
+
+def test_candidates_and_shift(here, unseen):
+    done = unseen("classify", "photo.png", *BUNDLE, "--candidates", "classes.txt", "-k", 99, "--json")
+    assert {label["id"] for label in done.json["photos"][0]["labels"]} == set(SEEN)
+    done = unseen("classify", "photo.png", *BUNDLE, "--seen-shift", 100, "-k", 3, "--json")
+    assert not any(label["seen"] for label in done.json["photos"][0]["labels"])
+
+
+def test_explanations_in_json(here, unseen):
+    done = unseen("classify", "photo.png", *BUNDLE, "--explain", "--json")
+    why = done.json["photos"][0]["explanation"]
+    assert why["id"] == done.json["photos"][0]["labels"][0]["id"] and len(why["neighbours"]) == 5
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("photo.png", "--bundle", "none"), "none is not a bundle: it does not exist"),
+        (("photo.png", "--bundle", "classes.txt"), "it is not a folder"),
+        (("photo.png", *BUNDLE, "--candidates", "some"), "no candidates named 'some'"),
+        (("*.bmp", *BUNDLE), "*.bmp: no file matches"),
+        (("photo.png", "--bundle", "bundle", "--device", "tpu9"), "the device 'tpu9' cannot be used here"),
+    ],
+)
+def test_mistakes_are_one_line_and_exit_1(here, unseen, arguments, says):
+    done = unseen("classify", *arguments, "--json")
+    assert done.code == 1 and done.out == "" and done.err.startswith("error: ") and says in done.err
+
+
+@pytest.mark.parametrize("arguments", [(), ("photo.png", "-k", "0"), ("photo.png", "-k", "x")])
+def test_wrong_usage_is_exit_2(here, unseen, arguments):
+    assert unseen("classify", *arguments).code == 2
+
+
+def test_a_network_that_has_changed_is_told(here, unseen):
+    import sys
+
+    source = Path("cli_networks.py").read_text()
+    Path("cli_networks.py").write_text(source.replace("manual_seed(0)", "manual_seed(1)"))
+    sys.modules.pop("cli_networks", None)
+    try:
+        done = unseen("classify", "photo.png", *BUNDLE)
+    finally:
+        sys.modules.pop("cli_networks", None)
+    assert done.code == 1 and "was made for other weights of cli_networks:build" in done.err

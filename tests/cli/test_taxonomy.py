@@ -1,0 +1,104 @@
+"""`unseen taxonomy check` and `suggest`."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from small_bundles import OKAPI
+
+TREE = "id,name,parent\nt,thing,\na,animal,t\ndog,dog,a\nq,qqxzv,a\nr,red qqxzv,q\nlone,lonely thing,\n"
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    Path("tree.csv").write_text(TREE)
+    Path("classes.txt").write_text("dog\ncow\n")
+    return tmp_path
+
+
+def test_the_json_of_a_check(folder, unseen):
+    done = unseen("taxonomy", "check", "tree.csv", "--classes", "classes.txt", "--json")
+    found = done.json
+    assert done.code == 0 and (found["nodes"], found["roots"], found["seen_missing"]) == (6, 2, ["cow"])
+    assert found["orphans"] == ["lone"] and found["without_vector"] == ["q"]
+    assert found["distance"] == {"t": 2, "a": 1, "dog": 0, "q": 2, "r": 3, "lone": -1}
+    assert found["guesswork"] == {
+        "q": "no word of its name has a vector, and 2 hops from the nearest seen class",
+        "lone": "not connected to any seen class",
+    }
+
+
+def test_a_check_for_people(folder, unseen):
+    done = unseen("taxonomy", "check", "tree.csv", "--classes", "classes.txt")
+    assert done.code == 0 and "1 here, 1 missing: cow" in done.out
+    assert "lonely thing (lone): guesswork: not connected to any seen class" in done.out
+    done = unseen("taxonomy", "check", "tree.csv")
+    assert done.code == 0 and "None of the network's classes is in this hierarchy" in done.err
+
+
+def test_additions_are_judged_alone(folder, unseen):
+    Path("new.csv").write_text(f"id,name,parent\npup,rescue dog,n02084071\n{OKAPI},okapi,\n")
+    done = unseen("taxonomy", "check", "imagenet+new.csv")
+    assert done.code == 0 and "2; 1 rows restate what is there" in done.out
+    assert "rescue dog (pup): 2 hops from a seen class" in done.out
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ("id,name,parent\na,x,b\nb,y,c\nc,z,a\n", "tree.csv:2: a cycle: a -> b -> c -> a (lines 2, 3, 4)"),
+        ("id,name,parent\na,x,b\n", "tree.csv:2: the parent 'b' of 'a' is not in the file"),
+        ("id,name,parent\na,x,a\n", "tree.csv:2: 'a' is its own parent"),
+        ("id,parent\na,\n", "tree.csv:1: no column 'name' in the header"),
+        ("id,name,parent\na,x,\na,y,\n", "tree.csv:3: duplicate id 'a'"),
+    ],
+)
+def test_mistakes_are_told_with_their_line(folder, unseen, content, says):
+    Path("tree.csv").write_text(content)
+    done = unseen("taxonomy", "check", "tree.csv", "--json")
+    assert done.code == 1 and done.out == "" and done.err.startswith("error: ") and says in done.err
+
+
+def test_many_rows_load(folder, unseen):
+    """A million take some ten times as long."""
+    rows = (f"c{i},class {i},{f'c{(i - 1) // 10}' if i else ''}" for i in range(100_000))
+    Path("tree.csv").write_text("id,name,parent\n" + "\n".join(rows) + "\n")
+    Path("classes.txt").write_text("c5\n")
+    started = time.monotonic()
+    found = unseen("taxonomy", "check", "tree.csv", "--classes", "classes.txt", "--json").json
+    assert found["nodes"] == 100_000 and found["depth"] == 5 and found["leaves"] == 90_000
+    assert time.monotonic() - started < 60
+    Path("tree.csv").write_text(Path("tree.csv").read_text() + "x,x,none\n")
+    done = unseen("taxonomy", "check", "tree.csv", "--json")
+    assert done.code == 1 and "tree.csv:100002: the parent 'none'" in done.err
+
+
+def test_suggestions_become_a_table_to_read_over(folder, unseen):
+    Path("names.txt").write_text("\ufeffokapi\ncrane\n\nrescue dog\nqqxzv\n", encoding="utf-8")
+    done = unseen("taxonomy", "suggest", "names.txt", "--out", "new.csv", "--json")
+    assert done.code == 0 and done.json["out"] == "new.csv"
+    found = {item["name"]: item for item in done.json["classes"]}
+    assert found["okapi"]["id"] == OKAPI and found["okapi"]["known"]
+    assert found["rescue dog"] | {"note": ""} == {
+        "name": "rescue dog", "id": "rescue-dog", "parent": "n02084071", "known": False, "note": "",
+    }  # fmt: skip
+    assert "other senses" in found["crane"]["note"] and found["qqxzv"]["note"].startswith("no place found")
+    table = Path("new.csv").read_text()
+    assert table.startswith("id,name,parent,definition,note\n") and OKAPI in table
+    done = unseen("taxonomy", "suggest", "names.txt", "--out", "new.csv")
+    assert done.code == 1 and "new.csv exists: choose another name" in done.err
+    done = unseen("taxonomy", "suggest", "names.txt", "--out", "other.csv")
+    assert done.code == 0 and "unseen taxonomy check imagenet+other.csv" in " ".join(done.out.split())
+
+
+def test_suggest_mistakes(folder, unseen):
+    done = unseen("taxonomy", "suggest", "none.txt")
+    assert done.code == 1 and "none.txt: cannot be read" in done.err
+    Path("names.txt").write_text("\n\n")
+    done = unseen("taxonomy", "suggest", "names.txt")
+    assert done.code == 1 and "names.txt: the file is empty" in done.err
+    assert unseen("taxonomy", "suggest").code == 2

@@ -1,0 +1,157 @@
+"""`unseen train`: a bundle from files, a module in the current folder, and clear words where that fails."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+OWN = ("--graph", "tree.csv", "--vectors", "glove", "--backbone", "cli_networks:build", "--classes", "classes.txt")
+
+
+def test_the_json_of_a_graph_network(here, unseen):
+    done = unseen("train", "--method", "dgp", *OWN, "--epochs", 5, "--set", "hidden=16", "--holdout", 0.34,
+                  "--out", "dgp", "--json")  # fmt: skip
+    assert done.code == 0
+    found = done.json
+    assert set(found) >= {"bundle", "method", "nodes", "seen", "epochs", "loss", "seconds", "weights", "hop_weights"}
+    assert (found["bundle"], found["method"], found["epochs"], found["nodes"]) == ("dgp", "dgp", 5, 43)
+    assert set(found["hop_weights"]) == {"descendants", "ancestors"}
+    assert sum(found["hop_weights"]["ancestors"]) == pytest.approx(1, abs=0.01)
+    assert found["holdout"]["classes"] == 2 and found["seen"] == 4
+    header = json.loads(Path("dgp/bundle.json").read_text())
+    assert header["settings"]["hidden"] == 16 and header["backbone"]["name"] == "cli_networks:build"
+
+
+def test_for_people(here, unseen):
+    done = unseen("train", *OWN, "--out", "new")
+    assert done.code == 0 and "kin, 43 classes from 6 seen ones" in done.out
+    assert "Try it: unseen classify PHOTO --bundle new" in done.out
+
+
+def test_in_a_process_of_its_own_without_torch_in_the_way(here):
+    """The real thing: the installed command, in a folder with the user's module; stdout is one JSON object."""
+    done = subprocess.run(
+        [sys.executable, "-m", "unseen", "train", *OWN, "--out", "new", "--json"], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["method"] == "kin"
+    done = subprocess.run(
+        [sys.executable, "-m", "unseen", "classify", "photo.png", "--bundle", "new", "--json"],
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert len(json.loads(done.stdout)["photos"][0]["labels"]) == 5
+
+
+def test_a_finished_bundle_is_not_trained_over_unasked(here, unseen):
+    done = unseen("train", *OWN, "--out", "bundle")
+    assert done.code == 1 and "error: bundle is a finished bundle: choose another name, or replace it" in done.err
+    done = unseen("train", *OWN, "--out", "bundle", "--resume", "--json")
+    assert done.code == 0 and "finished already" in done.err and done.json["method"] == "kin"
+    done = unseen("train", "--method", "structural", *OWN, "--out", "bundle", "--overwrite", "--json")
+    assert done.code == 0 and done.json["method"] == "structural"
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"--graph": "none.csv"}, "none.csv: cannot be read: No such file"),
+        ({"--graph": "tree.xls"}, "There is no hierarchy 'tree.xls'"),
+        ({"--classes": "none.txt"}, "none.txt: cannot be read"),
+        ({"--classes": "short.txt"}, "has 1 outputs, as many as class ids were given"),
+        ({"--classes": "foreign.txt"}, "1 of the network's 6 classes are not in the hierarchy: cow. Add them, or"),
+        ({"--backbone": "cli_networks:nothing"}, "cli_networks:nothing: module 'cli_networks' has no attribute"),
+        ({"--backbone": "no_module:build"}, "there is no Python module 'no_module' here"),
+        ({"--backbone": "resnet50"}, "There is no network 'resnet50'"),
+        ({"--layer": "tail"}, "no linear layer named 'tail'. It has: 'head'"),
+        ({"--weights": "none.pth"}, "none.pth: there is no such file of weights"),
+        ({"--weights": "classes.txt"}, "Save the tensors alone: torch.save(model.state_dict(), file)"),
+        ({"--vectors": "word3vec"}, "There are no vectors 'word3vec'"),
+        ({"--method": "kim"}, "no method named 'kim'. Did you mean 'kin'"),
+        ({"--epochs": "3"}, "kin has no setting 'epochs'"),
+        ({"--set": "k"}, "--set takes name=value, not 'k'"),
+        ({"--holdout": "1"}, "holdout is a share of the seen classes"),
+        ({"--precision": "int8"}, "--precision is fp32 or fp16, not 'int8'"),
+        ({"--out": "tree.csv"}, "tree.csv is a file; a bundle is a folder"),
+        ({"--out": "/proc/bundle"}, "cannot write to /proc"),
+    ],
+)
+def test_mistakes_are_one_line_and_exit_1(here, unseen, changes, says):
+    if changes.get("--out", "").startswith("/proc") and not os.path.isdir("/proc/self"):
+        pytest.skip("no /proc: a folder in which nobody may write is not at hand")
+    ids = Path("classes.txt").read_text().split()
+    Path("short.txt").write_text(ids[0])
+    Path("foreign.txt").write_text("\n".join([*ids[:5], "cow"]))
+    options = dict(zip(OWN[::2], OWN[1::2], strict=True)) | {"--out": "new"} | changes
+    done = unseen("train", *(part for pair in options.items() for part in pair), "--json")
+    assert done.code == 1 and done.out == ""
+    assert done.err.startswith("error: ") and says in done.err
+    assert not Path("new/bundle.json").exists()
+
+
+@pytest.mark.parametrize(
+    "arguments", [(), ("--out",), ("--out", "new", "--epochs", "0"), ("--out", "new", "--epochs", "x"), ("--foo",)]
+)
+def test_wrong_usage_is_exit_2(here, unseen, arguments):
+    done = unseen("train", *arguments)
+    assert done.code == 2 and done.out == ""
+
+
+def test_skipping_what_the_hierarchy_lacks(here, unseen):
+    Path("classes.txt").write_text("\n".join([*Path("classes.txt").read_text().split()[:5], "cow"]))
+    done = unseen("train", *OWN, "--skip-missing", "--out", "new", "--json")
+    assert done.code == 0 and done.json["seen"] == 5
+    assert "1 of the network's 6 classes are not in the hierarchy: cow. They are left out." in done.err
+
+
+def test_brackets_in_messages_are_kept(here, unseen, monkeypatch):
+    monkeypatch.setattr("unseen.pipeline.encoder_installed", lambda: False)
+    Path("tree.csv").write_text(Path("tree.csv").read_text() + "x,[red] thing,n00001740\n")
+    options = [part for pair in zip(OWN[::2], OWN[1::2], strict=True) for part in pair if pair[0] != "--vectors"]
+    done = unseen("train", *options, "--out", "new")
+    assert done.code == 0 and "pip install 'unseen[text]'" in done.err
+
+
+def test_nan_in_the_weights_is_told(here, unseen):
+    import torch
+
+    sys.path.insert(0, str(here))
+    try:
+        from cli_networks import build
+    finally:
+        sys.path.remove(str(here))
+    state = build().state_dict()
+    state["head.weight"][0, 0] = float("nan")
+    torch.save(state, "nan.pth")
+    done = unseen("train", *OWN, "--weights", "nan.pth", "--out", "new")
+    assert done.code == 1 and "the network's classifiers hold NaN or infinity: check its weights file" in done.err
+
+
+def test_stopped_from_outside_and_resumed(here, unseen):
+    """Ctrl-C ends it after the epoch under way, in one line; --resume goes on."""
+    command = ["train", "--method", "dgp", *OWN, "--set", "hidden=16", "--checkpoint-every", "1", "--out", "long"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "unseen", *command, "--epochs", "1000000"], stderr=subprocess.PIPE, text=True
+    )
+    try:
+        deadline = time.monotonic() + 60
+        while not Path("long/checkpoint.safetensors").exists() and time.monotonic() < deadline:
+            assert process.poll() is None, process.stderr.read()
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 1 and "go on with the same command and --resume" in err and "Traceback" not in err
+    done = int(re.search(r"stopped after epoch (\d+)", " ".join(err.split()))[1])
+    again = unseen(*command, "--epochs", done + 3, "--resume", "--json")
+    assert again.code == 0 and again.json["epochs"] == done + 3
+    epochs = [json.loads(line)["epoch"] for line in Path("long/log.jsonl").read_text().splitlines()]
+    assert epochs[0] == 1 and epochs[-1] == done + 3
