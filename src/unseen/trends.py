@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 Results = dict[str, dict[str, Any]]
@@ -60,7 +61,11 @@ def _hop_weights(rows: list[dict]) -> list[str]:
     for phase, weights in rows[0]["measured"].items():
         near, far = sum(weights[:2]), sum(weights[3:])
         figures = ", ".join(f"{weight:.3f}" for weight in weights)
-        found.append(f"Near hops weigh more than far ones, from {phase}: {_verdict(near > far)} ({figures}).")
+        falling = all(nearer >= farther for nearer, farther in pairwise(weights[1:]))
+        steadily = "falling steadily from 1 hop on" if falling else "though not falling at every hop from 1 on"
+        found.append(
+            f"Near hops weigh more than far ones, from {phase}: {_verdict(near > far)} ({figures}; {steadily})."
+        )
     return found
 
 
