@@ -55,6 +55,7 @@ def serve(
         raise UnseenError(f"{error.name} is not installed: pip install 'unseen\\[web]'".replace("\\", "")) from None
 
     bound = bind(host, port)  # first, since loading takes longer than finding out that the port is taken
+    say("Loading the network and the classifiers ...")
     service = Service(open_models(bundles or [], device), save_folder, read_only, batch)
     service.warm_up()
     address = address_of(bound, host)

@@ -25,9 +25,6 @@ export function startRecognise() {
     if (narrow.matches && state.photos[0]?.state === "waiting") cards.get(state.photos[0].key).scrollIntoView({ behavior: "smooth" });
   });
   on("answers", drawCard);
-  on("settings", () => {
-    for (const card of cards.values()) delete card.querySelector(".why").dataset.id; // another bundle has other reasons
-  });
 }
 
 function makeCard(photo) {
@@ -67,5 +64,5 @@ function drawCard(photo) {
     },
   });
   why.hidden = photo.selected === null;
-  if (photo.selected !== null && why.dataset.id !== photo.selected) showWhy(why, photo.selected);
+  if (photo.selected !== null) showWhy(why, photo.selected);
 }

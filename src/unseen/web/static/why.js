@@ -6,9 +6,11 @@ import { state } from "./state.js";
 
 const ROW = 30;
 
-/** Fill `panel` with the reasons for a class. */
+/** Fill `panel` with the reasons for a class, unless it shows them already. */
 export async function showWhy(panel, id) {
-  panel.dataset.id = id;
+  const wanted = JSON.stringify([state.bundle, id]); // another bundle has other reasons
+  if (panel.dataset.shows === wanted) return;
+  panel.dataset.shows = wanted;
   let why;
   try {
     why = await api.explain(id, state.bundle);
@@ -16,7 +18,7 @@ export async function showWhy(panel, id) {
     panel.replaceChildren(el("p", { class: "problem" }, error.message));
     return;
   }
-  if (panel.dataset.id !== id) return; // another label was chosen meanwhile
+  if (panel.dataset.shows !== wanted) return; // another label was chosen meanwhile
   const stage = el("div", { class: "tree" });
   panel.replaceChildren(
     el(
