@@ -74,4 +74,6 @@ def test_command_line(tmp_path, level, monkeypatch):  # noqa: F811
     assert done.exit_code == 0, done.output
     result = json.loads(done.stdout.splitlines()[-1])
     assert [row["method"] for row in result["methods"]] == ["structural", "network"]
-    assert "structural" in (tmp_path / "table.md").read_text(encoding="utf-8")
+    text = (tmp_path / "table.md").read_text(encoding="utf-8")
+    assert "| structural | glove" in text and "--epochs 300 --gcnz-epochs 100" in text
+    assert "2-hops 4 of 4 classes, 8 photos" in text and str(tmp_path) not in text

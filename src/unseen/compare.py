@@ -73,6 +73,30 @@ def markdown(cells: Sequence[Sequence[str]]) -> str:
     return "\n".join([lines[0], "|:---|:---|" + "---:|" * (len(cells[0]) - 2), *lines[1:]])
 
 
+def page(rows: Sequence[dict[str, Any]], average: str, work: Reproduction) -> str:
+    """The table as a Markdown page that says what it shows and how it was made."""
+    level, lengths = work.level, work.lengths
+    measured = next((row for row in rows if "left_out" not in row), None)
+    covered = [
+        f"{spec} {classes:,} of {listed:,} classes, {images:,} photos"
+        for spec, (classes, listed, images) in (measured["coverage"] if measured else {}).items()
+        if "+" not in spec
+    ]
+    parts = [
+        "# All methods on the same photos",
+        f"Hit@k in per cent, averaged over {'classes' if average == 'class' else 'images'}: all methods with the same "
+        "features, candidates and seen photos, none finetuned. Seen, unseen, their harmonic mean H and AUSUC (the area "
+        "under the curve over all shifts of the seen classes' scores) are Hit@1 on photos of both kinds over "
+        "2-hops+1K, averaged over classes, without any shift. Seconds are those of stage 1, from names and network to "
+        "all classifiers.",
+        f"Hierarchy {level.graph}, network {level.backbone}. Photos: {'; '.join(covered)}.",
+        f"Made by `unseen compare --photos DIR --epochs {lengths.epochs} --gcnz-epochs {lengths.gcnz_epochs} "
+        "--markdown FILE`. The paper trains its graph networks for 3,000 epochs.",
+        markdown(table(rows, average)),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
 def _number(figures: dict[str, float | None], key: str) -> str:
     value = figures.get(key)
     return MISSING if value is None else f"{value:.1f}"

@@ -29,7 +29,7 @@ def compare(
     ] = None,
     out: Annotated[Path, typer.Option(help="Where bundles and features are kept.")] = Path("runs/compare"),
     average: Annotated[str, typer.Option(help="class or image.")] = "class",
-    markdown: Annotated[Path | None, typer.Option(help="Also write the table there.")] = None,
+    markdown: Annotated[Path | None, typer.Option(help="Also write the table there, as a page.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, mps.")] = "auto",
     json_: JsonFlag = False,
 ) -> None:
@@ -37,8 +37,7 @@ def compare(
     from dataclasses import replace
 
     from unseen.compare import compare as run
-    from unseen.compare import markdown as as_markdown
-    from unseen.compare import table
+    from unseen.compare import page, table
     from unseen.levels import Lengths, find_level
     from unseen.methods import METHODS, get_method
     from unseen.reproduce import Reproduction
@@ -56,7 +55,7 @@ def compare(
     rows = run(work, names)
     cells = table(rows, average)
     if markdown is not None:
-        write_atomically(markdown, (as_markdown(cells) + "\n").encode())
+        write_atomically(markdown, page(rows, average, work).encode())
     emit({"average": average, "methods": rows}, json_, lambda: _show(cells))
 
 
