@@ -48,9 +48,8 @@ class DeViSE:
         photos = known[store.labels]
         if not photos.any():
             raise UnseenError("devise: no seen class with photos has a word vector, so there is nothing to learn from")
-        scale = (
-            float(np.linalg.norm(store.matrix[photos], axis=1).mean()) or 1.0
-        )  # so that one learning rate fits all networks
+        # Features of length about 1, so that one learning rate fits all networks.
+        scale = float(np.linalg.norm(store.matrix[photos], axis=1).mean()) or 1.0
         features = torch.from_numpy(store.matrix[photos] / np.float32(scale))
         labels = torch.from_numpy(store.labels[photos].astype(np.int64))
         words, with_vector = torch.from_numpy(vectors), torch.from_numpy(known)
