@@ -25,7 +25,7 @@ import unseen
 from small_problems import SEEN
 from tiny_network import build, make_bundle, make_photos, make_shards
 from unseen.assets import imagenet_1k
-from unseen.backbones import load_backbone
+from unseen.backbones import TrainingTransform, load_backbone
 from unseen.bundle import BackboneInfo, Bundle
 from unseen.errors import UnseenError
 from unseen.finetune import FinetuneSettings, finetune
@@ -230,20 +230,15 @@ def test_validation_stops_early_and_keeps_the_best(folder, tmp_path):
 
 
 def test_validation_photos_are_not_trained_on(folder, monkeypatch):
-    seen = []
-    read = tiny_network.PhotoTransform.for_training
-    monkeypatch.setattr(tiny_network.PhotoTransform, "for_training", lambda self: Spy(read(self), seen))
+    seen, open_photo = set(), TrainingTransform.open
+
+    def open_and_note(self, source, rng):
+        seen.add(source)
+        return open_photo(self, source, rng)
+
+    monkeypatch.setattr(TrainingTransform, "open", open_and_note)
     tuned = tune(folder, settings=replace(QUICK, validation=0.25))
-    assert len(set(seen)) == tuned.solution.details["finetune"]["photos"] == 30
-
-
-class Spy:
-    def __init__(self, transform, seen):
-        self.transform, self.seen = transform, seen
-
-    def open(self, source, rng):
-        self.seen.append(str(source))
-        return self.transform.open(source, rng)
+    assert len(seen) == tuned.solution.details["finetune"]["photos"] == 30
 
 
 @pytest.mark.parametrize(
@@ -467,6 +462,21 @@ def test_ctrl_c_keeps_a_checkpoint_and_says_how_to_go_on(folder, tmp_path):
     assert_same_weights(Bundle.load(tmp_path / "out"), tune(folder, settings=replace(QUICK, epochs=8)))
 
 
+def test_the_death_of_a_worker_is_told(folder, monkeypatch):
+    """As the kernel does when memory runs out."""
+    here = os.getpid()
+    open_photo = TrainingTransform.open
+
+    def open_or_die(self, source, rng):
+        if os.getpid() != here and Path(source).name == "05.png":
+            os.kill(os.getpid(), signal.SIGKILL)
+        return open_photo(self, source, rng)
+
+    monkeypatch.setattr(TrainingTransform, "open", open_or_die)
+    with pytest.raises(UnseenError, match=r"ended unexpectedly: DataLoader worker.*--resume and fewer --workers"):
+        tune(folder, workers=1)
+
+
 def test_resuming_with_other_settings_is_refused(folder, tmp_path, monkeypatch):
     interrupt_at(4, monkeypatch)
     with pytest.raises(UnseenError, match="after step 5 of 15"):
@@ -506,6 +516,40 @@ def test_two_processes_equal_one_with_twice_the_batch(tmp_path):
     assert_close_weights(Bundle.load(tmp_path / "two"), one)
     assert result["best_validation"] == one.solution.details["finetune"]["best_validation"]
     assert result["loss"] == pytest.approx(one.log[-2]["loss"], rel=1e-3)
+
+
+RESTARTED = """
+import os, signal, sys, torch
+from unseen import stage2
+from unseen.cli import main
+
+update = stage2.Stage2._update
+
+def update_or_die(self, batch):
+    if self.step == 5 and os.environ["RANK"] == "1" and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
+        os.kill(os.getpid(), signal.SIGKILL)
+    return update(self, batch)
+
+stage2.Stage2._update = update_or_die
+main()
+"""
+
+
+def test_torchrun_restarts_a_group_that_lost_a_process(tmp_path, folder):
+    """With batch-norm trained, whose statistics each process gathers for itself."""
+    make_bundle().save(tmp_path / "bundle")
+    (tmp_path / "restarted.py").write_text(RESTARTED)
+    arguments = ["--images", folder, "--epochs", 4, "--batch", 8, "--learning-rate", 0.02, "--workers", 0, "--json"]
+    arguments += ["--checkpoint-every", 2, "--resume"]
+    results = {}
+    for out, script in (("restarted", [str(tmp_path / "restarted.py")]), ("undisturbed", ["-m", "unseen"])):
+        torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "--max-restarts", "1"]
+        command_line = command(tmp_path / "bundle", "--out", tmp_path / out, *arguments, launcher=torchrun + script)
+        done = subprocess.run(command_line, cwd=TESTS, env=environment(), capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stderr
+        results[out] = Bundle.load(tmp_path / out)
+    assert results["restarted"].log[-1]["step"] == 12
+    assert_same_weights(results["restarted"], results["undisturbed"])
 
 
 # -- the command -----------------------------------------------------------------------------------------------------

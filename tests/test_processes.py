@@ -40,6 +40,9 @@ with Processes("cpu") as processes:
         with processes.gather_gradients(model, now=number == 2):
             model(torch.tensor([[1.0 + rank, 2.0]])).sum().backward()
     assert layer.weight.grad.tolist() == [[3.0, 4.0]]   # two batches each, averaged over the two
+    statistics = torch.full((3,), float(rank + 7))
+    processes.copy_first([statistics])
+    assert statistics.tolist() == [7.0] * 3
     processes.wait()
 """
 

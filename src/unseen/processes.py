@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch import nn
+from torch import Tensor, nn
 
 from unseen.errors import UnseenError
 from unseen.run import Run
@@ -63,6 +64,12 @@ class Processes(AbstractContextManager):
     def gather_gradients(self, model: nn.Module, now: bool) -> AbstractContextManager:
         """Within it a backward pass exchanges gradients only if `now`: once a step, however many batches it has."""
         return nullcontext() if now or self.world == 1 else model.no_sync()
+
+    def copy_first(self, tensors: Iterable[Tensor]) -> None:
+        """Give every process the first one's tensors: batch-norm's statistics, which each gathers for itself."""
+        if self.world > 1:
+            for tensor in tensors:
+                dist.broadcast(tensor, 0)
 
     def sum(self, values: list[float]) -> list[float]:
         """The sum of each value over the processes."""

@@ -31,6 +31,7 @@ from unseen.training_data import (
     BatchPlan,
     EvaluationPhotos,
     TrainingPhotos,
+    death_of_worker,
     load_batches,
     split_off_validation,
 )
@@ -140,8 +141,17 @@ class Stage2:
 
     def train(self) -> dict[str, Any]:
         """Train to the end; the facts that a bundle keeps."""
+        died = None
         with torch.random.fork_rng([self.device] if self.device.type == "cuda" else []):
-            self._train()
+            try:
+                self._train()
+            except RuntimeError as error:
+                died = death_of_worker(error)
+                if died is None:
+                    raise
+        if died is not None:  # raised here, where nothing holds the loader any more: torch would report it again
+            raise UnseenError(died)
+        self.processes.copy_first(self.network.buffers())
         if self.best_weights:
             self._set_weights(self.best_weights)
         reasons = [self.unreadable[i] for i in sorted(self.unreadable)]
@@ -326,6 +336,7 @@ class Stage2:
     def accuracy(self, photos: PhotoSet) -> float:
         """Per cent of photos whose own class scores best among the seen ones; each process looks at its share."""
         self.network.eval()
+        self.processes.copy_first(self.network.buffers())
         own = photos.subset(np.arange(self.processes.rank, len(photos), self.processes.world))
         right = read = 0
         for pixels, labels, _ in load_batches(
