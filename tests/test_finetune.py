@@ -127,6 +127,16 @@ def test_the_finetuned_bundle_is_used_like_any_other(folder, tmp_path):
     assert added["photos"] == 40 and added["settings"]["learning_rate"] == 0.02
 
 
+def test_a_network_in_memory_gets_its_finetuned_weights_back(folder, tmp_path):
+    in_memory = [build("module/TinyNetwork") for _ in range(2)]
+    tuned = tune(folder, tmp_path / "out", bundle=make_bundle(in_memory[0]), backbone=in_memory[0])
+    assert in_memory[0].checksum == tuned.backbone.checksum != in_memory[1].checksum
+    with pytest.raises(UnseenError, match="network in memory"):
+        Bundle.load(tmp_path / "out").load_backbone()
+    again = unseen.load(tmp_path / "out", backbone=in_memory[1])
+    assert again.backbone.checksum == tuned.backbone.checksum
+
+
 def test_finetuning_twice_goes_on_from_the_first(folder, tmp_path):
     tune(folder, tmp_path / "once")
     once = Bundle.load(tmp_path / "once")

@@ -170,6 +170,17 @@ class Bundle:
     def _where(self) -> str:
         return f"bundle {self.path}" if self.path else "this bundle"
 
+    def take_backbone(self, backbone: Backbone) -> Backbone:
+        """A network that the user built: finetuned weights, if there are any, are put into it; one that does not fit is
+        refused."""
+        if self.network is not None and backbone.checksum != self.backbone.checksum:
+            from torch import from_numpy
+
+            weights = {name: from_numpy(array) for name, array in self.network.items()}
+            backbone.load_weights(weights, f"the finetuned network of {self._where}")
+        self.check_backbone(backbone)
+        return backbone
+
     def check_backbone(self, backbone: Backbone) -> None:
         """Refuse a network whose features these classifiers do not fit."""
         info, where = self.backbone, self._where

@@ -51,7 +51,7 @@ class ZeroShotClassifier:
 
     def __init__(self, bundle: Bundle, backbone: Backbone | None = None, device: str = "auto"):
         if backbone is not None:
-            bundle.check_backbone(backbone)
+            bundle.take_backbone(backbone)
         self.bundle = bundle
         self._backbone = backbone
         self.device = device

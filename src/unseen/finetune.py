@@ -52,8 +52,7 @@ def finetune(
         check_place(Path(out))
         run.folder = Path(out)
     with Processes(run.device) as processes:
-        network = bundle.load_backbone() if backbone is None else backbone
-        bundle.check_backbone(network)
+        network = bundle.load_backbone() if backbone is None else bundle.take_backbone(backbone)
         photos = open_photo_set(images, bundle.seen_ids, skip_unknown, bundle.backbone.class_ids)
         for message in photos.remarks:
             say(message)
