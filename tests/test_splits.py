@@ -27,6 +27,7 @@ def test_names():
     assert resolve("any") == set(CLASSES)
     assert resolve("seen") == set(SEEN) and resolve("unseen") == unseen
     assert resolve("unseen+1K") == resolve("unseen", with_seen=True) == set(CLASSES)
+    assert resolve("leaves") == {"poodle", "beagle", "tabby", "hammer", "saw", "lonely"}
     assert resolve("subtree:dog") == {"dog", "poodle", "beagle"}
     assert resolve("subtree:Dog+1k") == {"poodle", *SEEN}
     assert resolve("hops:1") == {"cat", "pet", "poodle", "tool"}

