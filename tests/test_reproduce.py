@@ -252,6 +252,26 @@ def test_combine():
     assert combine(runs, np.std)["a"]["hit@1"] == 1.0
 
 
+def test_only_what_is_done(tmp_path, level, monkeypatch):
+    """An unfinished table shows the rows that are there, is marked, and is completed by the next whole run."""
+    whole = make(tmp_path, level)
+    whole.bundle(Row("SGCN(-f)", "sgcn"))
+    with monkeypatch.context() as patch:
+        patch.setattr("unseen.trainings.train", forbidden)
+        part = make(tmp_path, level)
+        part.only_done = True
+        result = part.run("ablation")
+        assert part.run("hop-weights")["left_out"] and part.run("qualitative")["left_out"]
+        assert list(analyse(part)["training"]) == ["SGCN"]
+        pytest.importorskip("matplotlib")
+        text = Path(write_report(tmp_path, tmp_path / "out")["markdown"]).read_text(encoding="utf-8")
+    assert result["partial"]
+    assert [row["label"] for row in result["rows"] if "measured" in row] == ["SGCN(-f)"]
+    assert "**Unfinished**" in text and "DGP was left out: it has not been trained yet." in text
+    completed = whole.run("ablation")
+    assert not completed["partial"] and all("measured" in row for row in completed["rows"])
+
+
 def test_two_processes_give_what_one_gives(tmp_path, level):
     """Under torchrun, on the command line: one table that shares photos among processes, one that also finetunes."""
     environment = os.environ | {"UNSEEN_CACHE": str(tmp_path / "cache"), "OMP_NUM_THREADS": "1"}

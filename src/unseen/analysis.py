@@ -10,7 +10,7 @@ import numpy as np
 
 from unseen.evaluate import evaluate
 from unseen.recipes import Row
-from unseen.reproduce import HOLDOUT, Reproduction, read_result
+from unseen.reproduce import Reproduction, read_result
 from unseen.run import write_atomically
 
 ROWS = (
@@ -31,12 +31,14 @@ def analyse(work: Reproduction) -> dict[str, Any]:
         return saved
     result: dict[str, Any] = {"made_with": work.settings(), "training": {}, "trade_off": {}, "by_distance": {}}
     level = work.level
-    for row in TRAINED:
-        bundle = work.bundle(row, 0, HOLDOUT if level.name == "embedded" else 0.0)
+    done = [row for row in TRAINED if work.lacks(row, holdout=work.holdout) is None]
+    result["partial"] = len(done) < len(TRAINED)
+    for row in done:
+        bundle = work.bundle(row, 0, work.holdout)
         losses = [[entry["epoch"], entry["loss"]] for entry in bundle.log if "epoch" in entry and "loss" in entry]
         seconds = bundle.solution.details["train_seconds"]
         result["training"][row.label] = {"seconds": seconds, "epochs": work.epochs(row), "losses": losses}
-    for row in ROWS if level.unseen is not None else ():
+    for row in [row for row in done if row in ROWS] if level.unseen is not None else ():
         model = work.model(row)
         unseen = work.store(model, level.unseen)
         result["by_distance"][row.label] = _by_distance(model, unseen, level.candidates("all"))

@@ -82,7 +82,7 @@ def _training(training: dict | None) -> bytes | None:
 
 
 def _hop_weights(result: dict | None) -> bytes | None:
-    if result is None:
+    if result is None or not result["rows"]:
         return None
     row = result["rows"][0]
     figure, axes = _figure(len(row["measured"]))

@@ -127,6 +127,8 @@ def _table(name: str, result: dict, plots: dict[str, bytes]) -> list[Block]:
         ("h2", f"{result['title']} ({name})"),
         ("p", f"{result['paper']}, level {result['level']}. {result['shows']}"),
     ]
+    if result.get("partial"):
+        blocks.append(("p", "**Unfinished**: rows that are not trained yet are missing."))
     if "left_out" in result:
         blocks.append(("p", f"**Left out.** {result['left_out']}"))
     blocks += [("table", table) for table in tables_of(result)]

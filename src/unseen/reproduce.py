@@ -20,7 +20,7 @@ from unseen.classifier import ZeroShotClassifier
 from unseen.evaluate import evaluate
 from unseen.recipes import Recipe, Row, load_recipe
 from unseen.run import write_atomically
-from unseen.trainings import Trainings
+from unseen.trainings import UNFINISHED, Trainings
 
 HOLDOUT = 0.2  # of the seen classes, at the embedded level
 
@@ -50,11 +50,20 @@ class Reproduction(Trainings):
             "made_with": self.settings(),
             "made": circumstances(),
             "seconds": round(time.monotonic() - started, 1),
+            "partial": self.only_done and not all(self.is_done(row, recipe) for row in recipe.rows),
             **body,
         }
         if self.is_first:
             write_atomically(place, json.dumps(result, indent=1, ensure_ascii=False).encode())
         return result
+
+    def is_done(self, row: Row, recipe: Recipe) -> bool:
+        """Whether a row's trainings are all there."""
+        return row.method is None or self.lacks(row, recipe.seeds, self.holdout) != UNFINISHED
+
+    @property
+    def holdout(self) -> float:
+        return HOLDOUT if self.level.name == "embedded" else 0.0
 
     def _hits(self, recipe: Recipe) -> dict[str, Any]:
         """Hit@k for every row and list of candidates; for several seeds their mean and standard deviation."""
@@ -85,7 +94,7 @@ class Reproduction(Trainings):
 
     def _row(self, recipe: Recipe, row: Row, coverage: dict) -> dict[str, Any]:
         """A row's figures and how long it was trained; or why it was left out."""
-        lack = self.lacks(row)
+        lack = self.lacks(row, recipe.seeds, self.holdout)
         if lack is not None:
             return {"left_out": lack}
         runs = [self._measure(recipe, row, seed, coverage) for seed in recipe.seeds]
@@ -95,7 +104,7 @@ class Reproduction(Trainings):
 
     def _measure(self, recipe: Recipe, row: Row, seed: int, coverage: dict) -> dict[str, Any]:
         if self.level.name == "embedded":
-            held = self.bundle(row, seed, holdout=HOLDOUT).solution.details["holdout"]
+            held = self.bundle(row, seed, self.holdout).solution.details["holdout"]
             coverage["hidden"] = {"classes": held["classes"]}
             return {"hidden": {"class": {key: held[key] for key in ("hit@1", "hit@5")}}}
         model = self.model(row, seed)
@@ -111,6 +120,9 @@ class Reproduction(Trainings):
 
     def _hop_weights(self, recipe: Recipe) -> dict[str, Any]:
         row = recipe.rows[0]
+        lack = self.lacks(row)
+        if lack is not None:
+            return {"rows": [], "left_out": f"{row.label}: {lack}."}
         weights = self.bundle(row).solution.details["hop_weights"]
         entry = {"label": row.label, "published": row.published, "measured": weights, "epochs": self.epochs(row)}
         return {"rows": [entry]}
@@ -126,6 +138,8 @@ class Reproduction(Trainings):
         if self.level.unseen is None:
             return {"photos": [], "left_out": "There are no photos at this level: nothing to show."}
         rows = [row for row in recipe.rows if self.lacks(row) is None]
+        if not rows:
+            return {"photos": [], "left_out": f"Of all its networks, {UNFINISHED}."}
         chosen = self._examples(rows[0], recipe.examples)
         photos = [{"photo": str(photo.path), "id": photo.class_id, "answers": []} for photo in chosen]
         for row in rows:  # one model at a time
@@ -150,11 +164,11 @@ class Reproduction(Trainings):
 
 
 def read_result(place, made_with: dict[str, Any]) -> dict[str, Any] | None:
-    """A saved result, if it was made with these settings."""
+    """A saved result, if it was made with these settings and is whole."""
     if not place.exists():
         return None
     saved = json.loads(place.read_text(encoding="utf-8"))
-    return saved if saved["made_with"] == made_with else None
+    return saved if saved["made_with"] == made_with and not saved.get("partial") else None
 
 
 def circumstances() -> dict[str, str]:

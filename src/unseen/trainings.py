@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,6 +30,23 @@ GRAPH_NETWORKS = ("dgp", "sgcn", "gcnz", "gat")
 NETWORK_ALONE = Row("network alone", method="network")
 
 
+UNFINISHED = "it has not been trained yet"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a row needs, and where it lies."""
+
+    settings: dict[str, Any]
+    vectors: str
+    place: Path  # the bundle after stage 1
+    tuned: Path | None  # after stage 2, if there is to be one
+
+    @property
+    def is_done(self) -> bool:
+        return is_bundle(self.tuned or self.place)
+
+
 @dataclass
 class Trainings:
     """What is trained in `work`, on the data of a level."""
@@ -43,6 +60,7 @@ class Trainings:
     show_progress: bool = True
     say: Callable[[str], None] = lambda message: None
     processes: Processes | None = None  # under torchrun
+    only_done: bool = False  # leave out rows whose bundles are not there, instead of training them
     _models: dict[str, ZeroShotClassifier] = field(default_factory=dict)
 
     def __post_init__(self):
@@ -65,10 +83,12 @@ class Trainings:
         whole = self.lengths.gcnz_epochs if row.method == "gcnz" else self.lengths.epochs
         return max(1, round(whole * row.epochs_share))
 
-    def lacks(self, row: Row) -> str | None:
-        """Why a row cannot be run on this data; None if it can."""
+    def lacks(self, row: Row, seeds: Sequence[int] = (0,), holdout: float = 0.0) -> str | None:
+        """Why a row cannot be run on this data, or may not be run now; None if it can."""
         if self.level.seen_train is None and get_method(row.method).needs_features:
             return f"{row.method} learns from photos of seen classes: there are none here"
+        if self.only_done and not all(self._plan(row, seed, holdout).is_done for seed in seeds):
+            return UNFINISHED
         return None
 
     def is_finetuned(self, row: Row) -> bool:
@@ -77,6 +97,28 @@ class Trainings:
 
     def bundle(self, row: Row, seed: int = 0, holdout: float = 0.0) -> Bundle:
         """The bundle of a row, after stage 2 if it is finetuned; trained only if it is not there."""
+        level, plan = self.level, self._plan(row, seed, holdout)
+        features = None
+        if get_method(row.method).needs_features and not is_bundle(plan.place):
+            features = self._seen_features()
+        if self.is_first and not is_bundle(plan.place):
+            self.say(f"  training {row.method} {plan.settings or ''} seed {seed}")
+            train(row.method, level.graph, plan.vectors, level.backbone, plan.place, features=features, holdout=holdout,
+                  weights=level.weights, run=self._run(seed), precision="fp16", **plan.settings)  # fmt: skip
+        if self.processes is not None:
+            self.processes.wait()
+        if plan.tuned is None:
+            return Bundle.load(plan.place, verify=False)
+        if not is_bundle(plan.tuned):
+            from unseen.finetune import finetune
+
+            self.say(f"  finetuning {plan.place.name}")
+            finetune(Bundle.load(plan.place), level.seen_train, plan.tuned, self._finetune_settings(), self._run(seed),
+                     skip_unknown=True, workers=self.workers)  # fmt: skip
+        return Bundle.load(plan.tuned, verify=False)
+
+    def _plan(self, row: Row, seed: int, holdout: float) -> Plan:
+        """Where the bundles of a row lie: the names follow from all that they depend on."""
         settings, epochs = dict(row.settings), self.epochs(row)
         if epochs is not None:
             settings["epochs"] = epochs
@@ -89,31 +131,16 @@ class Trainings:
             choice["weights"] = str(level.weights)
         if kind.needs_features:
             choice["photos"] = str(level.seen_train)
-        place = self.work / "bundles" / _key(row.method, choice)
-        features = None
-        if kind.needs_features and not (place / "bundle.json").exists():
-            features = self._seen_features()
-        if self.is_first and not (place / "bundle.json").exists():
-            self.say(f"  training {row.method} {settings or ''} seed {seed}")
-            train(row.method, level.graph, vectors, level.backbone, place, features=features, holdout=holdout,
-                  weights=level.weights, run=self._run(seed), precision="fp16", **settings)  # fmt: skip
-        if self.processes is not None:
-            self.processes.wait()
-        if holdout or not self.is_finetuned(row):
-            return Bundle.load(place, verify=False)
-        return self._finetuned(place, choice, seed)
+        place, tuned = self.work / "bundles" / _key(row.method, choice), None
+        if self.is_finetuned(row) and not holdout:
+            choice |= {"finetune": asdict(self._finetune_settings()), "photos": str(level.seen_train)}
+            tuned = self.work / "bundles" / _key(f"{row.method}-tuned", choice)
+        return Plan(settings, vectors, place, tuned)
 
-    def _finetuned(self, place: Path, choice: dict, seed: int) -> Bundle:
-        from unseen.finetune import FinetuneSettings, finetune
+    def _finetune_settings(self) -> Any:
+        from unseen.finetune import FinetuneSettings
 
-        settings = FinetuneSettings(epochs=self.lengths.finetune_epochs, batch=self.lengths.finetune_batch)
-        choice = choice | {"finetune": asdict(settings), "photos": str(self.level.seen_train)}
-        tuned = self.work / "bundles" / _key(f"{choice['method']}-tuned", choice)
-        if not (tuned / "bundle.json").exists():
-            self.say(f"  finetuning {place.name}")
-            bundle, photos = Bundle.load(place), self.level.seen_train
-            finetune(bundle, photos, tuned, settings, self._run(seed), skip_unknown=True, workers=self.workers)
-        return Bundle.load(tuned, verify=False)
+        return FinetuneSettings(epochs=self.lengths.finetune_epochs, batch=self.lengths.finetune_batch)
 
     def _run(self, seed: int) -> Run:
         return Run(seed=seed, device=self.device, resume=True, show_progress=self.show_progress)
@@ -139,6 +166,10 @@ class Trainings:
             raise UnseenError("methods that learn from photos need photos of seen classes: there are none here")
         model = self.model(NETWORK_ALONE)
         return self.store(model, self.level.seen_train).seen_matrix(model.bundle.seen_ids)
+
+
+def is_bundle(place: Path) -> bool:
+    return (place / "bundle.json").exists()
 
 
 def _key(method: str, choice: dict) -> str:

@@ -58,7 +58,7 @@ def _gat(rows: list[dict]) -> list[str]:
 
 def _hop_weights(rows: list[dict]) -> list[str]:
     found = []
-    for phase, weights in rows[0]["measured"].items():
+    for phase, weights in (rows[0]["measured"] if rows else {}).items():
         near, far = sum(weights[:2]), sum(weights[3:])
         figures = ", ".join(f"{weight:.3f}" for weight in weights)
         falling = all(nearer >= farther for nearer, farther in pairwise(weights[1:]))

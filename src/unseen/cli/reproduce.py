@@ -45,6 +45,9 @@ def reproduce(
     vectors: Annotated[str | None, typer.Option(help="Other class vectors: a name or a file.")] = None,
     backbone: Annotated[str | None, typer.Option(help="Another network than the level's.")] = None,
     weights: Annotated[Path | None, typer.Option(help="The network's weights, from a local file.")] = None,
+    only_done: Annotated[
+        bool, typer.Option(help="Train nothing: figures of what is trained already; other rows are left out.")
+    ] = False,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, mps.")] = "auto",
     workers: Annotated[int, typer.Option(min=0, help="Processes that decode photos.")] = 2,
     json_: JsonFlag = False,
@@ -82,6 +85,7 @@ def reproduce(
             show_progress=first,
             say=say if first else lambda message: None,
             processes=processes if processes.world > 1 else None,
+            only_done=only_done,
         )
         stages = (
             f"{lengths.epochs} epochs of stage 1 (GCNZ {lengths.gcnz_epochs}), {lengths.finetune_epochs} of stage 2"
