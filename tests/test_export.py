@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,7 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file
 
-from small_bundles import OKAPI, SEEN, TinyNetwork, small_backbone, small_bundle, small_photo, small_taxonomy
+from small_bundles import OKAPI, SEEN, TinyNetwork, small_backbone, small_bundle, small_photo
 from unseen.backbones import load_backbone
 from unseen.classifier import ZeroShotClassifier
 from unseen.errors import UnseenError
@@ -43,6 +44,15 @@ def lite() -> ZeroShotClassifier:
     return ZeroShotClassifier(small_bundle("structural", graph="imagenet", backbone=network), network, device="cpu")
 
 
+@pytest.fixture(scope="module")
+def onnx_file(lite, tmp_path_factory) -> Path:
+    pytest.importorskip("onnxruntime", reason="the extra `onnx` is not installed")
+    out = tmp_path_factory.mktemp("onnx") / "lite.onnx"
+    result = export(lite, "onnx", out, candidates="hops:1")
+    assert result["max_difference"] <= 1e-4 and result["bytes"] == out.stat().st_size
+    return out
+
+
 def pixels(model: ZeroShotClassifier, photos) -> np.ndarray:
     """Photos resized and cropped as the network wants them, still 0..255: B x 3 x H x W."""
     transform = model.backbone.transform
@@ -64,20 +74,16 @@ def run_onnx(path: Path, photos: np.ndarray) -> tuple[np.ndarray, dict[str, str]
 # -- ONNX ----------------------------------------------------------------------------------------------------------
 
 
-def test_onnx_agrees_with_torch_on_photos(lite, tmp_path):
+def test_onnx_agrees_with_torch_on_photos(lite, onnx_file):
     """To 1e-4, as a share of the largest score and absolutely on cosines; any number of photos at a time."""
-    pytest.importorskip("onnxruntime", reason="the extra `onnx` is not installed")
-    out = tmp_path / "lite.onnx"
-    result = export(lite, "onnx", out, candidates="hops:1")
-    assert result["max_difference"] <= 1e-4 and result["bytes"] == out.stat().st_size
     features = lite.features(sample_photos())
     expected = lite.scores(features, "hops:1")
-    found, about = run_onnx(out, pixels(lite, sample_photos()))
+    found, about = run_onnx(onnx_file, pixels(lite, sample_photos()))
     assert relative(found, expected) <= 1e-4
     lengths = np.linalg.norm(np.pad(features, ((0, 0), (0, 1)), constant_values=1), axis=1, keepdims=True)
     assert np.abs(found / lengths - expected / lengths).max() <= 1e-4
     assert np.array_equal(found.argmax(1), expected.argmax(1))
-    one, _ = run_onnx(out, pixels(lite, sample_photos()[:1]))
+    one, _ = run_onnx(onnx_file, pixels(lite, sample_photos()[:1]))
     assert relative(one, expected[:1]) <= 1e-4
     labels = json.loads(about["labels"])
     assert [label["id"] for label in labels] == [lite.bundle.ids[row] for row in lite.candidates("hops:1")]
@@ -114,12 +120,9 @@ def test_onnx_of_every_kind_of_projection(method, tmp_path):
     assert relative(run_onnx(tmp_path / "m.onnx", pixels(model, PHOTOS))[0], scores[:, np.isfinite(scores[0])]) < 1e-4
 
 
-def test_half_precision_halves_the_file(tmp_path):
-    pytest.importorskip("onnxruntime", reason="the extra `onnx` is not installed")
-    network = load_backbone()
-    model = ZeroShotClassifier(small_bundle(graph=small_taxonomy(), backbone=network, skip_missing=True), network)
-    whole, _ = export(model, "torch", tmp_path / "m.safetensors"), None
-    half = export(model, "torch", tmp_path / "h.safetensors", half=True)
+def test_half_precision_halves_the_file(lite, tmp_path):
+    whole = export(lite, "torch", tmp_path / "m.safetensors")
+    half = export(lite, "torch", tmp_path / "h.safetensors", half=True)
     assert half["precision"] == "fp16" and half["bytes"] < 0.52 * whole["bytes"]
 
 
@@ -276,3 +279,56 @@ def test_the_scorer_normalises_like_the_transform(model):
     with torch.no_grad():
         found = scorer(torch.from_numpy(pixels(model, PHOTOS))).numpy()
     assert relative(found, model.scores(model.features(PHOTOS))) < 1e-5
+
+
+# -- the consumers in docs/export.md -------------------------------------------------------------------------------
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "export.md"
+
+
+def run_consumer(kind: str, folder: Path, *without: str) -> list[tuple[str, str, float]]:
+    """Run the page's script of that kind in a folder that holds its files; what it prints: name, id, score."""
+    (script,) = re.findall(rf"```python {kind}\n(.*?)```", PAGE.read_text(), flags=re.DOTALL)
+    assert len([line for line in script.splitlines() if line.strip()]) <= 14
+    script += f"\nimport sys\nassert not {set(without)!r} & set(sys.modules), 'not without it'\n"
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", script], capture_output=True, text=True, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    lines = [line.rsplit(" ", 2) for line in done.stdout.splitlines()]
+    return [(name, id, float(score)) for name, id, score in lines]
+
+
+def check_consumer(found, model: ZeroShotClassifier, photo, candidates: str = "any") -> None:
+    expected = {label.id: label for label in model.classify(photo, k=10, candidates=candidates)}
+    assert len(found) == 5 and found[0][1] == next(iter(expected))
+    for name, id, score in found:
+        assert expected[id].name == name and score == pytest.approx(expected[id].score, rel=0.02)
+
+
+@pytest.fixture
+def photo_folder(tmp_path) -> Path:
+    """With a photo that is not square, so that cropping counts."""
+    (tmp_path / "photo.jpg").write_bytes(next(path for path in sample_photos() if path.stem == "cat").read_bytes())
+    return tmp_path
+
+
+def test_the_onnx_consumer(lite, onnx_file, photo_folder):
+    (photo_folder / "model.onnx").write_bytes(onnx_file.read_bytes())
+    found = run_consumer("onnx", photo_folder, "unseen", "torch")
+    check_consumer(found, lite, photo_folder / "photo.jpg", "hops:1")
+
+
+def test_the_timm_consumer(timm, lite, photo_folder):
+    export(lite, "timm", photo_folder / "model-folder", candidates="hops:1")
+    check_consumer(run_consumer("timm", photo_folder, "unseen"), lite, photo_folder / "photo.jpg", "hops:1")
+
+
+def test_the_torch_consumer(model, photo_folder):
+    export(model, "torch", photo_folder / "model.safetensors")
+    (photo_folder / "my_module.py").write_text(
+        "import torch\nfrom torch import nn\n\nclass Net(nn.Module):\n    def __init__(self, num_classes):\n"
+        "        super().__init__()\n        self.stem = nn.Conv2d(3, 8, 3, stride=2)\n"
+        "        self.head = nn.Linear(8, num_classes)\n\n    def forward(self, x):\n"
+        "        return self.head(torch.relu(self.stem(x)).mean((2, 3)))\n\n"
+        "def build_model(num_classes):\n    return Net(num_classes)\n"
+    )
+    check_consumer(run_consumer("torch", photo_folder, "unseen"), model, photo_folder / "photo.jpg")
