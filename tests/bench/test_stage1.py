@@ -3,9 +3,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from small_graphs import random_taxonomy
+from small_graphs import one_thread, random_taxonomy  # noqa: F401 (a fixture)
 from unseen.bench.stage1 import run
 
+pytestmark = pytest.mark.usefixtures("one_thread")
 FIGURES = {"full_graph_s", "receptive_field_s", "matmul_s", "speedup", "over_matmul", "max_difference", "field"}
 
 
@@ -13,7 +14,7 @@ FIGURES = {"full_graph_s", "receptive_field_s", "matmul_s", "speedup", "over_mat
 def test_both_ways_agree_and_the_ratios_are_those_of_the_times(method, hidden):
     taxonomy = random_taxonomy(200)
     sizes = {"inputs": 12, "outputs": 9, "hidden": hidden}
-    result = run(taxonomy, np.arange(150, 160), methods=(method,), rounds=1, steps=2, **sizes)
+    result = run(taxonomy, np.arange(150, 160), methods=(method,), rounds=1, turn=0.01, **sizes)
     figures = result[method]
     assert set(figures) == FIGURES
     assert 0 < figures["max_difference"] < 1e-5

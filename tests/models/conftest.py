@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+
 from small_graphs import one_thread  # noqa: F401 (a fixture)
 
 

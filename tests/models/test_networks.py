@@ -11,6 +11,7 @@ from unseen.errors import UnseenError
 from unseen.fit import half_squares
 from unseen.graph import receptive_field, whole_graph
 from unseen.methods import make_method
+from unseen.models.layers import UnitRows
 from unseen.models.method import predict_rows
 from unseen.models.sparse import Operator
 
@@ -95,6 +96,20 @@ def test_output_rows_have_length_1(variant):
     problem, method = small_problem(), small_method(variant)
     rows = method.predict(problem, {k: v.numpy() for k, v in small_network(method).float().state_dict().items()})
     np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1, rtol=1e-5)
+
+
+def test_rows_of_zeros_stay_zero_and_pass_no_gradient():
+    rows = torch.randn(4, 3, dtype=torch.float64)
+    rows[2] = 0
+    pull, ours, theirs = torch.randn(4, 3).double(), rows.clone().requires_grad_(), rows.clone().requires_grad_()
+    output = UnitRows.apply(ours * 1)
+    expected = torch.nn.functional.normalize(theirs)
+    (output * pull).sum().backward()
+    (expected * pull).sum().backward()
+    torch.testing.assert_close(output, expected)
+    kept = [0, 1, 3]
+    torch.testing.assert_close(ours.grad[kept], theirs.grad[kept])
+    assert not ours.grad[2].any()
 
 
 @pytest.mark.parametrize(

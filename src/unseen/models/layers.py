@@ -46,19 +46,18 @@ class GraphConvolution(nn.Module):
 
     def chunks(self, hidden: Tensor, operator: Operator, alpha: Tensor | None, size: int) -> Iterator[Tensor]:
         """The rows of forward(), `size` at a time, without gradients."""
-        values, offset = operator.values(alpha), self._offset(operator, alpha)
+        values = operator.values(alpha)
         for start in range(0, operator.rows, size):
             rows = slice(start, min(start + size, operator.rows))
             result = operator.rows_of_product(rows, values, hidden) @ self.weight
-            if offset is not None:
-                result += offset if offset.dim() == 1 else offset[rows]
-            yield result
+            offset = self._offset(operator, alpha, rows)
+            yield result if offset is None else result.add_(offset)
 
-    def _offset(self, operator: Operator, alpha: Tensor | None) -> Tensor | None:
+    def _offset(self, operator: Operator, alpha: Tensor | None, rows: slice = slice(None)) -> Tensor | None:
         if self.bias is None or not self.propagate_bias or alpha is None:
             return self.bias
         # As a matrix product, whose backward pass is two more; that of torch.outer() makes two matrices of this size.
-        return operator.row_sums(alpha).unsqueeze(1) @ self.bias.unsqueeze(0)
+        return operator.row_sums(alpha)[rows].unsqueeze(1) @ self.bias.unsqueeze(0)
 
 
 class LeakyDropout(torch.autograd.Function):
@@ -86,18 +85,22 @@ class LeakyDropout(torch.autograd.Function):
 
 
 class UnitRows(torch.autograd.Function):
-    """y = h / |h| for each row, in place;  dh = (dy - y (y . dy)) / |h|.  Rows of zeros stay zero."""
+    """y = h / |h| for each row, in place;  dh = (dy - y (y . dy)) / |h|.
+
+    Rows of zeros stay zero and pass no gradient: divided by next to nothing, it would drown that of all other rows.
+    """
 
     @staticmethod
     def forward(ctx, hidden: Tensor) -> Tensor:
         ctx.mark_dirty(hidden)
-        length = torch.linalg.vector_norm(hidden, dim=1, keepdim=True).clamp_min_(1e-12)
-        hidden.div_(length)
-        ctx.save_for_backward(hidden, length)
+        length = torch.linalg.vector_norm(hidden, dim=1, keepdim=True)
+        factor = torch.where(length > 1e-12, 1 / length, 0)
+        hidden.mul_(factor)
+        ctx.save_for_backward(hidden, factor)
         return hidden
 
     @staticmethod
     def backward(ctx, grad: Tensor) -> Tensor:
-        unit, length = ctx.saved_tensors
+        unit, factor = ctx.saved_tensors
         along = torch.linalg.vecdot(unit, grad).unsqueeze(1)
-        return torch.addcmul(grad, unit, along, value=-1).div_(length)
+        return torch.addcmul(grad, unit, along, value=-1).mul_(factor)

@@ -57,10 +57,10 @@ class GraphNetwork(nn.Module):
             if index + 1 == len(self.layers):
                 yield from map(nn.functional.normalize, chunks)
             else:
-                below, hidden = hidden, x.new_empty(operator.rows, layer.outputs)
-                for part, chunk in zip(hidden.split(size), chunks, strict=True):
+                result = x.new_empty(operator.rows, layer.outputs)
+                for part, chunk in zip(result.split(size), chunks, strict=True):
                     part.copy_(nn.functional.leaky_relu_(chunk, self.slope))
-                del below
+                hidden = result
 
 
 def convolutions(widths: Sequence[int], **settings) -> list[GraphConvolution]:
