@@ -15,7 +15,7 @@ from unseen.problem import normalise_rows
 from unseen.projections import Append1
 from unseen.scoring import top_k
 
-GUESSWORK = 0.05  # below this trust hardly any class was ever found on development photos
+GUESSWORK = 0.5  # below this trust (for kin a correlation, see Kin.trust) more of a classifier is error than signal
 CROWD = 100  # the best answers stand out from the one at this place
 NETWORK = "network"  # the name under which the network alone is compared
 

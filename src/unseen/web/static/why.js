@@ -28,7 +28,7 @@ export async function showWhy(panel, id) {
       why.definition && el("p", {}, why.definition),
       el("p", { class: "why-marks" }, mark(why.mark), el("code", {}, why.id)),
       trustMeter(why.trust),
-      el("p", { class: "soft" }, sentence(why)),
+      el("p", { class: "soft" }, sentences(why)),
       el("a", { class: "quiet", href: `#explore/${encodeURIComponent(why.id)}` }, "Look around in the hierarchy"),
     ),
     stage,
@@ -36,9 +36,11 @@ export async function showWhy(panel, id) {
   drawTree(stage, why);
 }
 
-function sentence(why) {
-  if (why.mark === "seen") return "The network was trained on photos of this class. Seen classes near it:";
-  return "Nobody showed it a photo of this class. Its classifier is put together from these seen classes:";
+function sentences(why) {
+  if (why.mark === "seen") return "The network was trained on photos of this class. Seen classes near it are shown here.";
+  const together = Math.round(100 * why.neighbours.reduce((sum, near) => sum + near.share, 0));
+  const rest = together < 90 ? ` They give ${together} % of it; the rest comes in small parts from many others.` : "";
+  return `The network was never shown a photo of this class. Its classifier is put together from those of seen classes, above all of the ones shown here.${rest}`;
 }
 
 /** The tree, drawn anew whenever its room changes. */
