@@ -41,8 +41,8 @@ def load_timm(name: str, classes: Sequence[str] | None, weights: Weights | None,
 
 
 def transform_of(config: dict) -> PhotoTransform:
-    """timm's `pretrained_cfg` as our transform."""
-    channels, height, width = config.get("test_input_size") or config["input_size"]
+    """timm's `pretrained_cfg` as our transform, at the size of training, as timm's own examples have it."""
+    channels, height, width = config["input_size"]
     if channels != 3 or height != width:
         raise UnseenError(
             f"Networks for square photos of three channels are supported, not for {channels} x {height} x {width}."
@@ -50,7 +50,7 @@ def transform_of(config: dict) -> PhotoTransform:
     mode = config.get("crop_mode") or "center"
     if mode not in ("center", "squash"):
         raise UnseenError(f"timm's crop mode {mode!r} is not supported; 'center' and 'squash' are.")
-    crop = config.get("test_crop_pct") or config.get("crop_pct") or 0.875
+    crop = config.get("crop_pct") or 0.875
     return PhotoTransform(
         height,
         mean=config["mean"],

@@ -1,0 +1,256 @@
+"""Networks of the user's own: finding their classifier, and refusing what cannot work with a reason."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+from torch import nn
+
+from unseen.backbones import Backbone, PhotoTransform, from_module, load_backbone
+from unseen.backbones.custom import read_weights
+from unseen.errors import UnseenError
+
+SMALL = PhotoTransform(16)
+IDS = ["cat", "dog", "emu"]
+
+
+class Net(nn.Module):
+    """A convolution, a hidden linear layer, a classifier; registered in another order than they run."""
+
+    def __init__(self, classes: int = 3, hidden: int = 5, bias: bool = True):
+        super().__init__()
+        self.head = nn.Linear(hidden, classes, bias=bias)
+        self.conv = nn.Conv2d(3, 4, 3)
+        self.hidden = nn.Linear(4, hidden)
+        self.unused = nn.Linear(7, classes)
+
+    def features(self, x):
+        return torch.relu(self.hidden(self.conv(x).mean((2, 3))))
+
+    def forward(self, x):
+        return self.head(self.features(x))
+
+
+def build_net() -> nn.Module:
+    """What `load_backbone("test_custom_backbone:build_net")` calls."""
+    torch.manual_seed(0)
+    return Net()
+
+
+def build_backbone() -> Backbone:
+    return from_module(build_net(), IDS, SMALL)
+
+
+not_callable = 3
+
+
+def build_nothing():
+    return None
+
+
+def test_the_classifier_is_found_and_its_input_are_the_features():
+    net = Net()
+    backbone = from_module(net, IDS, SMALL)
+    x = torch.randn(4, 3, 16, 16)
+    assert backbone.get_classifier() is net.head
+    assert backbone.class_ids == ("cat", "dog", "emu") and backbone.num_features == 5
+    with torch.no_grad():
+        assert torch.equal(backbone.features(x), net.features(x))
+        assert torch.equal(backbone(x), net(x))
+    backbone.forward_pre_logits(x).sum().backward()
+    assert net.conv.weight.grad.any() and net.head.weight.grad is None
+    assert not net.head._forward_pre_hooks  # nothing is left behind in the user's network
+
+
+def test_a_missing_bias_is_zero():
+    classifiers = from_module(Net(bias=False), IDS, SMALL).classifiers()
+    assert classifiers.shape == (3, 6) and not classifiers[:, -1].any()
+
+
+def test_the_network_itself_may_be_a_sequence():
+    net = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 3))
+    assert from_module(net, IDS, SMALL).get_classifier() is net[4]
+
+
+def test_several_possible_classifiers_are_refused_unless_one_is_named():
+    class Two(Net):
+        def __init__(self):
+            super().__init__()
+            self.other = nn.Linear(5, 3)
+
+        def forward(self, x):
+            return self.head(self.features(x)) + self.other(self.features(x))
+
+    with pytest.raises(UnseenError, match=r"'head', 'other'.*layer='other'"):
+        from_module(Two(), IDS, SMALL)
+    assert from_module(Two(), IDS, SMALL, layer="head").layer == "head"
+
+
+class Tokens(nn.Module):
+    """Scores every position, then averages: its classifier has no one row of features."""
+
+    def __init__(self):
+        super().__init__()
+        self.head = nn.Linear(3, 3)
+
+    def forward(self, x):
+        return self.head(x.flatten(2).transpose(1, 2)).mean(1)
+
+
+class Twice(Net):
+    def forward(self, x):
+        return self.head(self.features(x)) + self.head(self.features(x.flip(3)))
+
+
+@pytest.mark.parametrize(
+    ("make", "options", "reason"),
+    [
+        (lambda: Net(classes=4), {}, "No linear layer has 3 outputs.*head with 4 outputs"),
+        (Net, {"layer": "nope"}, "no linear layer named 'nope'. It has: 'head'"),
+        (Net, {"layer": "conv"}, "no linear layer named 'conv'"),
+        (Net, {"layer": "unused"}, "takes no part"),
+        (Net, {"layer": "hidden"}, "5 outputs, but 3 class ids"),
+        (Net, {"transform": lambda image: image}, "PhotoTransform"),
+        (Tokens, {}, r"for two photos \(2, 256, 3\)"),
+        (Twice, {}, r"\(2, 5\) and \(2, 5\)"),
+        (
+            lambda: nn.Sequential(nn.Flatten(), nn.Linear(3 * 64, 3)),
+            {},
+            "does not take photos of 3 x 16 x 16.*PhotoTransform",
+        ),
+        (lambda: nn.Sequential(nn.Conv2d(3, 3, 1), nn.AdaptiveAvgPool2d(1)), {}, "1 x 1 convolution '0'.*nn.Linear"),
+        (lambda: "not a network", {}, "not str"),
+    ],
+)
+def test_what_cannot_work_is_refused_with_a_reason(make, options, reason):
+    with pytest.raises(UnseenError, match=reason):
+        from_module(make(), IDS, **{"transform": SMALL, **options})
+
+
+def test_class_ids_must_fit_and_differ():
+    with pytest.raises(UnseenError, match="No linear layer has 2 outputs"):
+        from_module(Net(), IDS[:2], SMALL)
+    with pytest.raises(UnseenError, match="more than once: cat"):
+        from_module(Net(), ["cat", "dog", "cat"], SMALL)
+
+
+def test_threads_do_not_mix_their_features():
+    backbone = from_module(Net(), IDS, SMALL)
+    batches = [torch.randn(8, 3, 16, 16) for _ in range(4)]
+    expected = [backbone.features(batch) for batch in batches]
+    wrong = []
+
+    def work(i: int):
+        for _ in range(50):
+            if not torch.equal(backbone.features(batches[i]), expected[i]):
+                wrong.append(i)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_an_importable_callable():
+    backbone = load_backbone("test_custom_backbone:build_net", classes=IDS, transform=SMALL)
+    assert backbone.name == "test_custom_backbone:build_net" and backbone.transform == SMALL
+    made = load_backbone("test_custom_backbone:build_backbone")
+    assert made.class_ids == tuple(IDS) and made.name == "test_custom_backbone:build_backbone"
+    assert made.checksum == backbone.checksum
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("no_such_module:build", "no Python module 'no_such_module'"),
+        ("torch.no_such_part:build", "no Python module 'torch.no_such_part'"),
+        ("test_custom_backbone:no_such_function", "no_such_function"),
+        ("test_custom_backbone:not_callable", "is int"),
+        ("test_custom_backbone:build_nothing", "must return an nn.Module, not NoneType"),
+        ("test_custom_backbone:build_net", "say which classes"),
+    ],
+)
+def test_a_wrong_callable_is_refused_with_a_reason(name, reason):
+    with pytest.raises(UnseenError, match=reason):
+        load_backbone(name)
+
+
+def test_another_order_of_classes_is_refused():
+    with pytest.raises(UnseenError, match=r"another order.*output 0 is cat, not dog"):
+        load_backbone("test_custom_backbone:build_backbone", classes=["dog", "cat", "emu"])
+
+
+def test_a_module_of_the_current_folder_is_found(tmp_path, monkeypatch):
+    (tmp_path / "my_own_net.py").write_text("from torch import nn\n\ndef build():\n    return nn.Linear(4, 2)\n")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UnseenError, match="does not take photos"):  # found and built, though no network for photos
+        load_backbone("my_own_net:build", classes=["a", "b"])
+
+
+@pytest.mark.parametrize("form", ["safetensors", "torch", "checkpoint", "distributed", "arrays"])
+def test_weights_from_a_file(form, tmp_path):
+    net = Net()
+    state, path = net.state_dict(), tmp_path / "weights.pth"
+    if form == "safetensors":
+        path = tmp_path / "weights.safetensors"
+        save_file(state, path)
+    elif form == "checkpoint":
+        torch.save({"epoch": 3, "state_dict": state}, path)
+    elif form == "distributed":
+        torch.save({f"module.{name}": value for name, value in state.items()}, path)
+    elif form == "arrays":
+        path = {name: value.numpy() for name, value in state.items()}
+    else:
+        torch.save(state, path)
+    backbone = load_backbone("test_custom_backbone:build_net", IDS, weights=path, transform=SMALL)
+    assert backbone.checksum == from_module(net, IDS, SMALL).checksum
+
+
+class Harmful:
+    def __reduce__(self):
+        return (exec, ("raise RuntimeError('code was run')",))
+
+
+def test_files_that_are_not_weights_are_refused(tmp_path):
+    torch.save(Net(), tmp_path / "pickled.pt")
+    torch.save({"x": Harmful()}, tmp_path / "harmful.pt")
+    torch.save([1, 2], tmp_path / "list.pt")
+    (tmp_path / "text.pt").write_text("hello")
+    (tmp_path / "empty.pt").touch()
+    (tmp_path / "text.safetensors").write_text("hello")
+    for name, reason in (
+        ("pickled.pt", "could run code"),
+        ("harmful.pt", "could run code"),
+        ("list.pt", "state dict"),
+        ("text.pt", "more than tensors|not a readable"),
+        ("empty.pt", "not a readable"),
+        ("text.safetensors", "not a readable safetensors"),
+        ("missing.pt", "no such file"),
+    ):
+        with pytest.raises(UnseenError, match=reason):
+            read_weights(tmp_path / name)
+
+
+def test_weights_that_do_not_fit_say_what_is_wrong():
+    backbone, state = from_module(Net(), IDS, SMALL), Net(classes=4).state_dict()
+    del state["conv.bias"]
+    state["extra"] = torch.zeros(1)
+    before = backbone.checksum
+    with pytest.raises(
+        UnseenError, match=r"1 missing \(conv.bias\); 1 unknown \(extra\); 4 of another shape \(head.weight"
+    ):
+        backbone.load_weights(state)
+    assert backbone.checksum == before  # refused before anything was changed
+
+
+def test_weights_go_out_and_in_again():
+    one, other = from_module(Net(), IDS, SMALL), from_module(Net(), IDS, SMALL)
+    assert one.checksum != other.checksum
+    other.load_weights({name: value.numpy() for name, value in one.weights().items()})
+    assert one.checksum == other.checksum and np.array_equal(one.classifiers(), other.classifiers())
