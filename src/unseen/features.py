@@ -1,72 +1,175 @@
-"""Photos -> features on disk. PROVISIONAL: the resumable, sharded store replaces this file behind the same functions."""
+"""Photos -> features, into a store that can be interrupted at any point, added to, and filled by several processes.
+
+Worker processes read and prepare photos while the network looks at the batch before. A batch is drawn from the stream
+of all photos, across classes, and always has the same size (the last one is filled up), so that a photo's features do
+not depend on which photos were there before. Under torchrun each process does every n-th class: nothing is shared but
+the folder. See `unseen.feature_store` for what lies on disk.
+"""
 
 from __future__ import annotations
 
+import fcntl
 import json
-from collections.abc import Iterator, Sequence
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-import torch
 
+from unseen.backbones import Backbone
 from unseen.errors import UnseenError
-from unseen.photos import list_photos
-from unseen.problem import SeenFeatures
+from unseen.feature_builder import Builder
+from unseen.feature_store import (
+    FORMAT,
+    PRECISIONS,
+    FeatureStore,
+    check_network,
+    describe_network,
+    read_about,
+)
+from unseen.photos import list_classes
+from unseen.processes import Processes
 from unseen.progress import progress
+from unseen.run import write_atomically, writing
+
+__all__ = ["Built", "FeatureStore", "build_store"]
+
+BATCH = 32
 
 
-class FeatureStore:
-    def __init__(self, path: Path):
-        self.path = path
-        self.index = json.loads((path / "store.json").read_text())
-        self.features = np.load(path / "features.npy", mmap_mode="r")
+@dataclass(frozen=True)
+class Built:
+    """What `build_store` did."""
 
-    @staticmethod
-    def is_store(path: Path) -> bool:
-        return (Path(path) / "store.json").exists()
+    store: Path
+    photos: int  # in the store
+    new: int  # of these, made now
+    unreadable: int
+    classes: int  # empty ones too
+    seconds: float
 
-    @classmethod
-    def open(cls, path, backbone=None) -> FeatureStore:
-        store = cls(Path(path))
-        if backbone is not None and store.index["checksum"] != backbone.checksum:
-            raise UnseenError(f"{path} was made with another network: make a new store")
-        return store
-
-    def unreadable_count(self) -> int:
-        return len(self.index["unreadable"])
-
-    def batches(self, size: int = 1024) -> Iterator[tuple[np.ndarray, list[str], list[str]]]:
-        for start in range(0, len(self.features), size):
-            part = slice(start, start + size)
-            yield np.asarray(self.features[part], np.float32), self.index["ids"][part], self.index["paths"][part]
-
-    def seen_matrix(self, ids: Sequence[str]) -> SeenFeatures:
-        position = {id: place for place, id in enumerate(ids)}
-        labels = np.array([position.get(id, -1) for id in self.index["ids"]])
-        return SeenFeatures(np.asarray(self.features[labels >= 0], np.float32), labels[labels >= 0])
+    def as_dict(self) -> dict[str, Any]:
+        rate = self.new / self.seconds if self.seconds else 0.0
+        return {
+            "store": str(self.store),
+            "photos": self.photos,
+            "new": self.new,
+            "unreadable": self.unreadable,
+            "classes": self.classes,
+            "photos_per_s": round(rate, 1),
+            "seconds": round(self.seconds, 2),
+        }
 
 
-def build_store(images, out, backbone, workers: int = 2, batch: int = 32, show_progress: bool = True) -> dict:
-    out = Path(out)
-    if FeatureStore.is_store(out):
-        return FeatureStore.open(out, backbone).index
-    photos, rows, unreadable = list(list_photos(images)), [], []
-    kept = []
-    with progress("Reading photos", len(photos), show_progress) as bar:
-        for start in range(0, len(photos), batch):
-            pixels = []
-            for photo in photos[start : start + batch]:
-                try:
-                    pixels.append(backbone.transform.open(photo.path))
-                    kept.append(photo)
-                except UnseenError as error:
-                    unreadable.append({"photo": str(photo.path), "why": str(error)})
-            if pixels:
-                rows.append(backbone.features(torch.stack(pixels)).cpu().numpy())
-            bar.advance(len(photos[start : start + batch]))
-    out.mkdir(parents=True, exist_ok=True)
-    np.save(out / "features.npy", np.concatenate(rows))
-    index = {"checksum": backbone.checksum, "ids": [p.class_id for p in kept], "paths": [str(p.path) for p in kept],
-             "unreadable": unreadable}  # fmt: skip
-    (out / "store.json").write_text(json.dumps(index))
-    return index
+def build_store(
+    images: str | Path,
+    out: str | Path,
+    backbone: Backbone,
+    *,
+    precision: str | None = None,
+    batch: int = BATCH,
+    workers: int | None = None,
+    retry_unreadable: bool = False,
+    show_progress: bool = True,
+) -> Built:
+    """Features of all photos `images/<class id>/*` in the store `out`, which is made, finished or brought up to date.
+
+    Only photos that are new or have changed are read; what was removed leaves the store. `precision`: fp16 (default) or
+    fp32. `workers`: processes that read photos, by default one for each CPU of this process, at most 8; 0 reads here.
+    `retry_unreadable` gives files that could not be read another chance though they have not changed.
+    """
+    images, out, started = Path(images), Path(out), time.monotonic()
+    if batch < 1 or (workers is not None and workers < 0):
+        raise UnseenError(f"A batch has 1 photo or more, and workers are 0 or more; not {batch} and {workers}.")
+    with Processes(str(backbone.device)) as processes, ExitStack() as held:
+        classes, dtype = _first_does(processes, lambda: _prepare(images, out, backbone, precision, held))
+        mine = classes[processes.rank :: processes.world]
+        builder = Builder(images, out, backbone, PRECISIONS[dtype], batch, _workers(workers), retry_unreadable)
+        with progress("Reading photos", len(mine), show_progress) as bar:
+            builder.run(mine, bar)
+        parts = processes.gather((builder.counts, builder.new))
+        counts = {id: found for part, _ in parts for id, found in part.items()}
+        if processes.rank == 0:
+            _finish(out, {id: counts[id] for id in classes})
+        processes.wait()
+    photos, unreadable = np.sum([*counts.values()], axis=0).tolist()
+    return Built(out, photos, sum(new for _, new in parts), unreadable, len(counts), time.monotonic() - started)
+
+
+def _first_does(processes: Processes, job: Callable[[], Any]) -> Any:
+    """The result of a job that the first process does for all; what goes wrong there is raised everywhere."""
+    result, trouble = None, None
+    if processes.rank == 0:
+        try:
+            result = job()
+        except UnseenError as error:
+            trouble = str(error)
+    result, trouble = processes.gather((result, trouble))[0]
+    if trouble is not None:
+        raise UnseenError(trouble)
+    return result
+
+
+def _prepare(
+    images: Path, out: Path, backbone: Backbone, precision: str | None, held: ExitStack
+) -> tuple[list[str], str]:
+    """A new or known store, from now on ours and unfinished; the classes of `images`, and the store's precision."""
+    classes = list_classes(images)
+    if precision is not None and precision not in PRECISIONS:
+        raise UnseenError(f"The precision is one of {', '.join(PRECISIONS)}, not {precision!r}.")
+    if out.resolve().parent == images.resolve():
+        raise UnseenError(f"{out}: lies among the class folders of {images}. Choose a folder elsewhere.")
+    known = FeatureStore.is_store(out)
+    if not known and out.exists() and (not out.is_dir() or any(item.name != "lock" for item in out.iterdir())):
+        raise UnseenError(f"{out}: is neither empty nor a feature store. Choose another folder.")
+    held.enter_context(_only_writer(out))
+    if known:
+        about = read_about(out)
+        check_network(out, about, backbone)
+        if precision not in (None, about["precision"]):
+            raise UnseenError(f"{out}: holds {about['precision']}, not {precision}. Make another store, or leave it.")
+        (out / "contents.json").unlink(missing_ok=True)
+    else:
+        about = {"format": FORMAT, "network": describe_network(backbone), "precision": precision or "fp16"}
+        write_atomically(out / "store.json", json.dumps(about, indent=1).encode())
+    return classes, about["precision"]
+
+
+@contextmanager
+def _only_writer(out: Path) -> Iterator[None]:
+    """Two runs must not write to one store. The lock belongs to this process alone, and ends with it in any case."""
+    with writing(out):
+        out.mkdir(parents=True, exist_ok=True)
+        file = open(out / "lock", "a")  # noqa: SIM115
+    with file:
+        try:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except (BlockingIOError, PermissionError):
+            raise UnseenError(f"{out}: another process is writing to this feature store.") from None
+        except OSError:  # a file system without locks
+            pass
+        yield
+
+
+def _finish(out: Path, counts: dict[str, list[int]]) -> None:
+    """Write what was found. contents.json comes last: it says that the store is whole."""
+    store, listed = FeatureStore(out, read_about(out), counts), out / "unreadable.jsonl"
+    # A name that is not Unicode holds lone surrogates: escaped they are valid JSON, and valid UTF-8.
+    with writing(listed), open(out / ".unreadable.tmp", "w", encoding="utf-8", errors="backslashreplace") as file:
+        for item in store.unreadable():
+            file.write(json.dumps(item, ensure_ascii=False) + "\n")
+    os.replace(file.name, listed)
+    shutil.rmtree(out / "aside", ignore_errors=True)
+    write_atomically(out / "contents.json", json.dumps({"classes": counts}, indent=0).encode())
+
+
+def _workers(asked: int | None) -> int:
+    if asked is not None:
+        return asked
+    cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(8, cpus // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))))

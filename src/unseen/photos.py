@@ -226,16 +226,18 @@ def list_photos(folder: str | os.PathLike, classes: Collection[str] | None = Non
     return _stream(Path(folder), [name for name in names if classes is None or name in classes])
 
 
+def photos_in(class_folder: str | os.PathLike) -> list[str]:
+    """The names of the photos in one class folder, sorted; by the rule of `list_photos`."""
+    try:
+        with os.scandir(class_folder) as entries:
+            return sorted(entry.name for entry in entries if not entry.name.startswith(".") and not _is_folder(entry))
+    except OSError as error:
+        raise UnseenError(f"{class_folder}: cannot be read as a folder ({error.strerror}).") from None
+
+
 def _stream(folder: Path, names: list[str]) -> Iterator[Photo]:
     for name in names:
-        try:
-            with os.scandir(folder / name) as entries:
-                files = sorted(
-                    entry.name for entry in entries if not entry.name.startswith(".") and not _is_folder(entry)
-                )
-        except OSError as error:
-            raise UnseenError(f"{folder / name}: cannot be read as a folder ({error.strerror}).") from None
-        yield from (Photo(name, folder / name / file) for file in files)
+        yield from (Photo(name, folder / name / file) for file in photos_in(folder / name))
 
 
 def _is_folder(entry: os.DirEntry) -> bool:

@@ -23,7 +23,7 @@ from unseen.metrics import MISSED
 SCORES_BUDGET = 2**28  # bytes of scores held at a time
 MATRIX_BUDGET = 2**31  # bytes of a gathered class matrix; a larger one is gathered anew for each block of photos
 PHOTOS = 1024  # photos a block, if the budget allows
-CLASSES = 4096  # classes a product
+CLASSES = 8192  # classes a product
 FEW = 16  # photos a product at least: BLAS takes other paths, with other rounding, below
 DEPTH = 320  # features a product: BLAS splits deeper ones by shape and by number of threads, and so rounds by them
 

@@ -41,6 +41,7 @@ COMMANDS = [
     "train",
     "evaluate",
     "calibrate",
+    "features",
     "finetune",
     "grow",
     "taxonomy",

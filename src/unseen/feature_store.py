@@ -1,0 +1,232 @@
+"""Features of photos on disk: what a store holds, and how it is read. `unseen.features` makes it.
+
+    STORE/
+      store.json          the network (name, checksum, transform), and the precision of the features
+      features/<class id>/000000.safetensors, 000001...
+                          up to 1,024 photos of a class each, sorted by name. The file holds their features (n x D) and,
+                          in its header, what these were made from: name, size and time of every file; of the unreadable
+                          ones, which have no row, also the reason
+      contents.json       photos and unreadable files of every class; written last: without it a store is unfinished
+      unreadable.jsonl    {"photo", "why"}, one file a line
+      aside/<class id>/   blocks of a class whose photos have changed, until their rows have been used again
+
+A block is written whole or not at all, and depends on nothing but the photos and the network: however often the work
+was interrupted, by however many processes it was done, in whatever order photos came: a finished store is the same.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from unseen.errors import UnseenError
+from unseen.problem import SeenFeatures
+from unseen.run import write_atomically
+
+if TYPE_CHECKING:
+    from unseen.backbones import Backbone
+
+FORMAT = 1
+BLOCK = 1024  # photos
+PRECISIONS = {"fp16": np.float16, "fp32": np.float32}
+
+
+class Source(NamedTuple):
+    """A file as it was when its features were made; any difference means that it has changed."""
+
+    name: str
+    size: int  # bytes; -1 where not even that could be found out
+    time: int  # of the last change, ns
+
+
+@dataclass(frozen=True)
+class Index:
+    """What a block was made from."""
+
+    photos: list[Source]  # one for each row of features
+    unreadable: list[tuple[Source, str]]  # with the reason
+
+    def sources(self) -> list[Source]:
+        """All files, sorted."""
+        return sorted(self.photos + [source for source, _ in self.unreadable])
+
+
+class FeatureBatch(NamedTuple):
+    features: np.ndarray  # n x D, float32
+    class_ids: list[str]
+    paths: list[str]  # <class id>/<name>
+
+
+class FeatureStore:
+    """A finished store.
+
+    >>> store = FeatureStore.open("features-of-my-photos")
+    >>> for features, class_ids, paths in store.batches(1024): ...
+    """
+
+    def __init__(self, path: Path, about: dict[str, Any], contents: dict[str, list[int]]):
+        self.path, self.network, self.precision = path, about["network"], about["precision"]
+        self._contents = contents
+
+    @staticmethod
+    def is_store(path: str | Path) -> bool:
+        return (Path(path) / "store.json").is_file()
+
+    @classmethod
+    def open(cls, path: str | Path, backbone: Backbone | None = None) -> FeatureStore:
+        """The store at `path`; with a backbone, only if its features are that network's."""
+        path = Path(path)
+        about = read_about(path)
+        if backbone is not None:
+            check_network(path, about, backbone)
+        if not (path / "contents.json").is_file():
+            raise UnseenError(f"{path}: is not finished. Run the same `unseen features` again: it goes on.")
+        return cls(path, about, _read_json(path / "contents.json")["classes"])
+
+    @property
+    def num_features(self) -> int:
+        return self.network["features"]
+
+    def __len__(self) -> int:
+        """Photos."""
+        return sum(photos for photos, _ in self._contents.values())
+
+    def classes(self) -> dict[str, int]:
+        """Photos of each class, empty classes too."""
+        return {id: photos for id, (photos, _) in self._contents.items()}
+
+    def unreadable_count(self) -> int:
+        return sum(unreadable for _, unreadable in self._contents.values())
+
+    def unreadable(self) -> Iterator[dict[str, str]]:
+        """{"photo", "why"} of every file that could not be read."""
+        for id, (_, count) in self._contents.items():
+            for block in blocks_of(self.path, id) if count else []:
+                for source, why in need_index(block).unreadable:
+                    yield {"photo": f"{id}/{source.name}", "why": why}
+
+    def batches(self, size: int = 1024, classes: Collection[str] | None = None) -> Iterator[FeatureBatch]:
+        """All photos, or those of some classes, class by class; `size` at a time but for the last batch."""
+        held, waiting = [], 0
+        for id, photos in self.classes().items():
+            if not photos or (classes is not None and id not in classes):
+                continue
+            for block in blocks_of(self.path, id):
+                names = [f"{id}/{source.name}" for source in need_index(block).photos]
+                held.append(FeatureBatch(read_features(block).astype(np.float32), [id] * len(names), names))
+                waiting += len(names)
+                while waiting >= size:
+                    batch, held = _take(held, size)
+                    waiting -= size
+                    yield batch
+        if waiting:
+            yield _take(held, size)[0]
+
+    def seen_matrix(self, ids: Sequence[str]) -> SeenFeatures:
+        """All photos of the classes `ids`, for methods that learn from them; labels are positions in `ids`."""
+        position = {id: place for place, id in enumerate(ids)}
+        count = sum(photos for id, photos in self.classes().items() if id in position)
+        if not count:
+            raise UnseenError(f"{self.path}: has no photo of any of the {len(position)} classes asked for.")
+        matrix, labels = np.empty((count, self.num_features), np.float32), np.empty(count, np.int64)
+        start = 0
+        for features, class_ids, _ in self.batches(BLOCK, position.keys()):
+            matrix[start : start + len(features)] = features
+            labels[start : start + len(features)] = [position[id] for id in class_ids]
+            start += len(features)
+        return SeenFeatures(matrix, labels)
+
+
+def _take(parts: list[FeatureBatch], size: int) -> tuple[FeatureBatch, list[FeatureBatch]]:
+    """The first `size` rows, and the rest."""
+    features = parts[0].features if len(parts) == 1 else np.concatenate([part.features for part in parts])
+    ids, paths = ([item for part in parts for item in part[column]] for column in (1, 2))
+    rest = FeatureBatch(features[size:], ids[size:], paths[size:])
+    return FeatureBatch(features[:size], ids[:size], paths[:size]), [rest]
+
+
+# -- files -----------------------------------------------------------------------------------------------------------
+
+
+def describe_network(backbone: Backbone) -> dict[str, Any]:
+    """What identifies features: the same weights and the same preparation of photos."""
+    return {
+        "name": backbone.name,
+        "checksum": backbone.checksum,
+        "features": backbone.num_features,
+        "transform": backbone.transform.to_dict(),
+    }
+
+
+def read_about(path: Path) -> dict[str, Any]:
+    """store.json."""
+    if not FeatureStore.is_store(path):
+        raise UnseenError(f"{path}: is not a feature store. Make one: unseen features --images DIR --out {path}")
+    about = _read_json(path / "store.json")
+    if about.get("format") != FORMAT:
+        raise UnseenError(f"{path}: is a feature store of format {about.get('format')}, this version reads {FORMAT}.")
+    return about
+
+
+def check_network(path: Path, about: dict[str, Any], backbone: Backbone) -> None:
+    """Features of one network mean nothing to another."""
+    own, wanted = about["network"], json.loads(json.dumps(describe_network(backbone)))
+    if own["checksum"] != wanted["checksum"]:
+        what = f"{own['name']} with weights {own['checksum'][:12]}", f"{wanted['name']} with {wanted['checksum'][:12]}"
+    elif own["transform"] != wanted["transform"]:
+        what = f"photos prepared as {own['transform']}", f"{wanted['transform']}"
+    else:
+        return
+    raise UnseenError(f"{path}: was made with {what[0]}, not {what[1]}. Make another store for this network.")
+
+
+def block_path(store: Path, class_id: str, number: int) -> Path:
+    return store / "features" / class_id / f"{number:06d}.safetensors"
+
+
+def blocks_of(store: Path, class_id: str) -> list[Path]:
+    return sorted((store / "features" / class_id).glob("[0-9]*.safetensors"))
+
+
+def write_block(path: Path, index: Index, features: np.ndarray) -> None:
+    """`features` has a row for each of index.photos."""
+    held = json.dumps({"photos": index.photos, "unreadable": [[*source, why] for source, why in index.unreadable]})
+    write_atomically(path, save({"features": np.ascontiguousarray(features)}, metadata={"index": held}))
+
+
+def read_index(path: Path) -> Index | None:
+    """What a block was made from; None if the file is missing or damaged."""
+    try:
+        with safe_open(path, framework="np") as file:
+            held = json.loads(file.metadata()["index"])
+        photos = [Source(*source) for source in held["photos"]]
+        return Index(photos, [(Source(*source), why) for *source, why in held["unreadable"]])
+    except (OSError, SafetensorError, KeyError, TypeError, ValueError):
+        return None
+
+
+def need_index(path: Path) -> Index:
+    index = read_index(path)
+    if index is None:
+        raise UnseenError(f"{path}: is damaged. Run the same `unseen features` again: it makes this part anew.")
+    return index
+
+
+def read_features(path: Path) -> np.ndarray:
+    """n x D, in the store's precision."""
+    with safe_open(path, framework="np") as file:
+        return file.get_tensor("features")
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UnseenError(f"{path}: cannot be read ({error}).") from None
