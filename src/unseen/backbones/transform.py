@@ -17,7 +17,7 @@ from PIL import Image
 from torch import Tensor
 
 from unseen.errors import UnseenError
-from unseen.photos import Source, read_photo
+from unseen.photos import MAX_PIXELS, Source, read_photo
 
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 INTERPOLATIONS = {"bilinear": Image.Resampling.BILINEAR, "bicubic": Image.Resampling.BICUBIC}
@@ -73,9 +73,9 @@ class PhotoTransform(_Normalised):
         """RGB picture -> float32 3 x size x size."""
         return self._resample(image, self._box(*image.size))
 
-    def open(self, source: Source) -> Tensor:
+    def open(self, source: Source, max_pixels: int = MAX_PIXELS) -> Tensor:
         """Read any photo and transform it; a JPEG much larger than needed is decoded at a reduced scale, to be fast."""
-        return self(read_photo(source, short_side=self.resize))
+        return self(read_photo(source, max_pixels, short_side=self.resize))
 
     def _box(self, width: int, height: int) -> tuple[float, float, float, float]:
         """The part of the photo that ends in the crop. Resampling just that part gives what "resize, then crop" gives,

@@ -98,13 +98,13 @@ def label_photos(model, sources: list[tuple[str, object]], k: int, candidates: s
     from unseen.photos import read_photo
     from unseen.progress import progress
 
-    answers, unreadable = [], []
+    answers, unreadable, wanted = [], [], model.backbone.transform.resize
     with progress("Looking at photos", len(sources), enabled=len(sources) > BATCH) as bar:
         for start in range(0, len(sources), BATCH):
             names, images = [], []
             for name, source in sources[start : start + BATCH]:
                 try:
-                    images.append(read_photo(source))
+                    images.append(read_photo(source, short_side=wanted))
                     names.append(name)
                 except UnseenError as error:
                     unreadable.append({"photo": name, "why": str(error)})

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unseen.photos import read_photo
 from unseen.web.limits import DECODERS, MAX_PIXELS
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ class NetworkWorker:
     def submit(self, photo: bytes) -> Future[np.ndarray]:
         """Decode a photo in the calling thread, and promise its features (D). An unreadable one raises UnseenError."""
         with _decoding:
-            pixels = self.backbone.transform(read_photo(photo, max_pixels=MAX_PIXELS))
+            pixels = self.backbone.transform.open(photo, max_pixels=MAX_PIXELS)
         promise: Future[np.ndarray] = Future()
         self._queue.put((pixels, promise))
         return promise
