@@ -103,10 +103,12 @@ def _circumstances(made_with: dict[str, Any], tables: dict[str, dict]) -> list[B
     if level.get("sampled"):
         facts.append(f"**Quick run**: {level['sampled']} photos of each folder. It shows that all runs, not how well.")
     if tables:
-        total = sum(result["seconds"] for result in tables.values())
+        trainings = {key: value for result in tables.values() for key, value in result.get("trainings", {}).items()}
         made = next(iter(tables.values())).get("made", {})
         versions = ", ".join(f"{key} {made[key]}" for key in ("unseen", "torch", "numpy", "python") if key in made)
-        facts.append(f"Made by `{command(made_with)}` in {total / 60:.0f} minutes of running; {versions}.")
+        minutes = sum(trainings.values()) / 60
+        cost = f"{len(trainings)} trainings, which took {minutes:.0f} minutes in all"
+        facts.append(f"Made by `{command(made_with)}`: {cost}; {versions}.")
     return [("list", facts)]
 
 

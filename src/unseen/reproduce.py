@@ -37,6 +37,7 @@ class Reproduction(Trainings):
             return saved
         self.say(f"[bold]{name}[/bold]: {recipe.title} ({recipe.paper}), level {self.level.name}")
         started = time.monotonic()
+        self.used.clear()
         runners = {"hop-weights": self._hop_weights, "scalability": self._scalability, "qualitative": self._qualitative}
         body = runners.get(recipe.kind, self._hits)(recipe)
         result = {
@@ -50,6 +51,7 @@ class Reproduction(Trainings):
             "made_with": self.settings(),
             "made": circumstances(),
             "seconds": round(time.monotonic() - started, 1),
+            "trainings": dict(self.used),
             "partial": self.only_done and not all(self.is_done(row, recipe) for row in recipe.rows),
             **body,
         }

@@ -61,6 +61,7 @@ class Trainings:
     say: Callable[[str], None] = lambda message: None
     processes: Processes | None = None  # under torchrun
     only_done: bool = False  # leave out rows whose bundles are not there, instead of training them
+    used: dict[str, float] = field(default_factory=dict)  # bundles that were asked for -> what both stages took
     _models: dict[str, ZeroShotClassifier] = field(default_factory=dict)
 
     def __post_init__(self):
@@ -108,14 +109,20 @@ class Trainings:
         if self.processes is not None:
             self.processes.wait()
         if plan.tuned is None:
-            return Bundle.load(plan.place, verify=False)
+            return self._load(plan.place)
         if not is_bundle(plan.tuned):
             from unseen.finetune import finetune
 
             self.say(f"  finetuning {plan.place.name}")
             finetune(Bundle.load(plan.place), level.seen_train, plan.tuned, self._finetune_settings(), self._run(seed),
                      skip_unknown=True, workers=self.workers)  # fmt: skip
-        return Bundle.load(plan.tuned, verify=False)
+        return self._load(plan.tuned)
+
+    def _load(self, place: Path) -> Bundle:
+        bundle = Bundle.load(place, verify=False)
+        details = bundle.solution.details
+        self.used[place.name] = round(details["train_seconds"] + details.get("finetune", {}).get("seconds", 0.0), 1)
+        return bundle
 
     def _plan(self, row: Row, seed: int, holdout: float) -> Plan:
         """Where the bundles of a row lie: the names follow from all that they depend on."""
