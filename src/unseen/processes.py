@@ -40,7 +40,8 @@ class Processes(AbstractContextManager):
             # gloo beside nccl: counts and flags are exchanged on the CPU, without waiting for the GPU.
             backend = "cpu:gloo,cuda:nccl" if self.device.type == "cuda" else "gloo"
             try:
-                dist.init_process_group(backend)
+                # A process that has done its share waits for the slowest; one that is lost is torchrun's to notice.
+                dist.init_process_group(backend, timeout=timedelta(days=7))
             except (ValueError, RuntimeError) as error:
                 raise UnseenError(
                     f"process {self.rank} of {self.world} cannot join the others: {str(error).splitlines()[0]}. "

@@ -42,11 +42,3 @@ def run(classes: int = 21_842, width: int = 1281, photos: int = 2048, rounds: in
         "over_matmul": max(best["topk_s"], best["ranks_s"]) / best["matmul_s"],
         "threads": torch.get_num_threads(),
     }
-
-
-def show(result: dict[str, Any]) -> None:
-    from unseen.cli.app import stdout
-
-    stdout.print(f"{result['photos']:,} photos x {result['classes']:,} classes, {result['threads']} threads")
-    for name, what in (("matmul_s", "bare product"), ("topk_s", "top 5"), ("ranks_s", "exact ranks")):
-        stdout.print(f"  {what:<14}{result[name]:7.3f} s  {result[name] / result['matmul_s']:5.2f} x")

@@ -14,6 +14,7 @@ from unseen.errors import UnseenError
 # Name -> module with run() -> dict.
 BENCHMARKS = {
     "stage1": "unseen.bench.stage1",
+    "score": "unseen.bench.score",
     "finetune": "unseen.bench.finetune",
     "serve": "unseen.bench.serve",
 }
