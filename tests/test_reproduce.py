@@ -267,7 +267,7 @@ def test_only_what_is_done(tmp_path, level, monkeypatch):
         text = Path(write_report(tmp_path, tmp_path / "out")["markdown"]).read_text(encoding="utf-8")
     assert result["partial"]
     assert [row["label"] for row in result["rows"] if "measured" in row] == ["SGCN(-f)"]
-    assert "**Unfinished**" in text and "DGP was left out: it has not been trained yet." in text
+    assert "**Unfinished**" in text and "DGP(-w), SGCN, DGP (not trained yet)." in text
     completed = whole.run("ablation")
     assert not completed["partial"] and all("measured" in row for row in completed["rows"])
 

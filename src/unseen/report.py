@@ -130,7 +130,7 @@ def _table(name: str, result: dict, plots: dict[str, bytes]) -> list[Block]:
         ("p", f"{result['paper']}, level {result['level']}. {result['shows']}"),
     ]
     if result.get("partial"):
-        blocks.append(("p", "**Unfinished**: rows that are not trained yet are missing."))
+        blocks.append(("p", "**Unfinished**: some rows are not trained yet."))
     if "left_out" in result:
         blocks.append(("p", f"**Left out.** {result['left_out']}"))
     blocks += [("table", table) for table in tables_of(result)]
@@ -138,7 +138,11 @@ def _table(name: str, result: dict, plots: dict[str, bytes]) -> list[Block]:
         blocks.append(("photos", result["photos"]))
     blocks += [("plot", plot) for plot in PLACES.get(name, ()) if plot in plots]
     notes = [*result["notes"], *_short(result)]
-    notes += [f"{row['label']} was left out: {row['left_out']}." for row in result.get("rows", []) if "left_out" in row]
+    reasons: dict[str, list[str]] = {}
+    for row in result.get("rows", []):
+        if "left_out" in row:
+            reasons.setdefault(row["left_out"], []).append(row["label"])
+    notes += [f"Left out: {', '.join(labels)} ({why})." for why, labels in reasons.items()]
     if result.get("coverage"):
         notes.append(coverage_of(result))
     if len(result.get("seeds", [])) > 1:

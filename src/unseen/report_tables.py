@@ -62,8 +62,7 @@ def _hidden(result: dict) -> Table:
 
 
 def _label(row: dict) -> str:
-    norm = f" ({row['norm']})" if row.get("norm") else ""
-    return row["label"] + norm + (" *" if row["ours"] else "")
+    return row["label"] + (" *" if row["ours"] else "")
 
 
 def _epochs(row: dict) -> str:
@@ -93,12 +92,12 @@ def _scalability(result: dict) -> list[Table]:
     rows = []
     for key, value in result["measured"].items():
         paper = result["published"].get(key)
-        rows.append([key.replace("_", " "), _size(value), MISSING if paper is None else _size(paper)])
+        rows.append([key.replace("_", " "), _size(value, 2), MISSING if paper is None else _size(paper, 1)])
     return [Table([("", 3)], ["figure", "measured", "paper"], rows)]
 
 
-def _size(value: float) -> str:
-    return f"{value * 1e5:.2f}e-5" if isinstance(value, float) else f"{value:,}"
+def _size(value: float, digits: int) -> str:
+    return f"{value * 1e5:.{digits}f}e-5" if isinstance(value, float) else f"{value:,}"
 
 
 def _hop_weights(result: dict) -> list[Table]:

@@ -141,7 +141,7 @@ class Reproduction(Trainings):
             return {"photos": [], "left_out": "There are no photos at this level: nothing to show."}
         rows = [row for row in recipe.rows if self.lacks(row) is None]
         if not rows:
-            return {"photos": [], "left_out": f"Of all its networks, {UNFINISHED}."}
+            return {"photos": [], "left_out": f"Its networks are {UNFINISHED}."}
         chosen = self._examples(rows[0], recipe.examples)
         photos = [{"photo": str(photo.path), "id": photo.class_id, "answers": []} for photo in chosen]
         for row in rows:  # one model at a time

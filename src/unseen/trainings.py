@@ -30,7 +30,7 @@ GRAPH_NETWORKS = ("dgp", "sgcn", "gcnz", "gat")
 NETWORK_ALONE = Row("network alone", method="network")
 
 
-UNFINISHED = "it has not been trained yet"
+UNFINISHED = "not trained yet"
 
 
 @dataclass(frozen=True)
