@@ -214,6 +214,11 @@ def test_a_place_that_cannot_be_written_is_told_first():
         check_place(Path("/proc/bundle"))
 
 
+def test_settings_of_another_version_are_told(bundle):
+    with pytest.raises(UnseenError, match="this bundle was made by another version of kin: kin has no setting 'old'"):
+        replace(bundle, settings={"old": 1}, path=None).make_method()
+
+
 # -- the network ---------------------------------------------------------------------------------------------------
 
 

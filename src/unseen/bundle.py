@@ -129,7 +129,10 @@ class Bundle:
         return mask | self.is_seen
 
     def make_method(self) -> Method:
-        return make_method(self.method, self.settings)
+        try:
+            return make_method(self.method, self.settings)
+        except UnseenError as error:
+            raise UnseenError(f"{self._where} was made by another version of {self.method}: {error}") from None
 
     def problem(self, taxonomy: Taxonomy | None = None, vectors: ClassVectors | None = None) -> Problem:
         """The problem that this bundle solves, as far as prediction needs it; on a grown hierarchy if one is given."""

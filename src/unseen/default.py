@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 
 from unseen import __version__
 from unseen.assets import cache_folder, manifest
 from unseen.bundle import Bundle
+from unseen.methods import get_method
 from unseen.pipeline import DEFAULT_BACKBONE, DEFAULT_GRAPH, DEFAULT_METHOD, DEFAULT_VECTORS, train
 
 
 def default_place() -> Path:
-    """Where it is kept: another version or other embedded data make another bundle."""
-    choices = (DEFAULT_METHOD, DEFAULT_GRAPH, DEFAULT_VECTORS, DEFAULT_BACKBONE)
+    """Where it is kept: another version, other settings or other embedded data make another bundle."""
+    settings = asdict(get_method(DEFAULT_METHOD).Settings())
+    choices = (DEFAULT_METHOD, settings, DEFAULT_GRAPH, DEFAULT_VECTORS, DEFAULT_BACKBONE)
     text = repr((choices, sorted(entry["sha256"] for entry in manifest())))
     return cache_folder() / "bundles" / f"default-{__version__}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
