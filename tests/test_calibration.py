@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -26,8 +27,14 @@ class Photos:
     def __init__(self, features, ids):
         self.features, self.ids = np.asarray(features, np.float32), list(ids)
 
-    def batches(self, size):
-        yield self.features, self.ids, [""] * len(self.ids)
+    def batches(self, size, classes=None):
+        kept = [i for i, id in enumerate(self.ids) if classes is None or id in classes]
+        for start in range(0, len(kept), 7):  # batches of any size must do
+            part = kept[start : start + 7]
+            yield self.features[part], [self.ids[i] for i in part], [""] * len(part)
+
+    def classes(self) -> dict[str, int]:
+        return dict(Counter(self.ids))
 
     def unreadable_count(self) -> int:
         return 0
@@ -107,10 +114,12 @@ def test_too_few_photos_are_told(bundle, network):
         choose(bundle, network, photos_of(SEEN[:1]))
 
 
-def test_seen_photos_filters_rows_and_ids_alike():
+def test_seen_photos_hold_no_others():
     photos = SeenPhotos(Photos([[1.0], [2.0], [3.0]], ["a", "b", "a"]), frozenset("a"))
-    (features, ids, _), *rest = photos.batches(10)
-    assert features[:, 0].tolist() == [1.0, 3.0] and ids == ["a", "a"] and not rest
+    ((features, ids, _),) = photos.batches(10)
+    assert features[:, 0].tolist() == [1.0, 3.0] and ids == ["a", "a"]
+    assert photos.classes() == {"a": 2}
+    assert list(photos.batches(10, ["b"])) == []
 
 
 def test_command_line(bundle, tmp_path, monkeypatch):

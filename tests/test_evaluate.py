@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -31,10 +32,14 @@ class Photos:
     def __init__(self, features, ids, unreadable: int = 0):
         self.features, self.ids, self.unreadable = np.asarray(features, np.float32), list(ids), unreadable
 
-    def batches(self, size):
-        for start in range(0, len(self.ids), 7):  # batches of any size must do
-            part = slice(start, start + 7)
-            yield self.features[part], self.ids[part], [""] * len(self.ids[part])
+    def batches(self, size, classes=None):
+        kept = [i for i, id in enumerate(self.ids) if classes is None or id in classes]
+        for start in range(0, len(kept), 7):  # batches of any size must do
+            part = kept[start : start + 7]
+            yield self.features[part], [self.ids[i] for i in part], [""] * len(part)
+
+    def classes(self) -> dict[str, int]:
+        return dict(Counter(self.ids))
 
     def unreadable_count(self) -> int:
         return self.unreadable

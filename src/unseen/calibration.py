@@ -9,7 +9,7 @@ hidden classes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -96,13 +96,13 @@ class SeenPhotos:
     """The photos of some classes in a feature store: calibration must not see any others, whatever is on disk."""
 
     store: Any
-    classes: frozenset[str]
+    allowed: frozenset[str]
 
-    def batches(self, size: int) -> Iterator[tuple[np.ndarray, list[str], Any]]:
-        for features, ids, places in self.store.batches(size):
-            kept = np.array([i in self.classes for i in ids], bool)
-            if kept.any():
-                yield features[kept], [i for i in ids if i in self.classes], places
+    def batches(self, size: int, classes: Collection[str] | None = None) -> Iterator[tuple[np.ndarray, list[str], Any]]:
+        return self.store.batches(size, self.allowed if classes is None else self.allowed & set(classes))
+
+    def classes(self) -> dict[str, int]:
+        return {id: photos for id, photos in self.store.classes().items() if id in self.allowed}
 
     def seen_matrix(self, ids: list[str]):
         return self.store.seen_matrix(ids)

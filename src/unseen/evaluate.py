@@ -78,32 +78,26 @@ def evaluate(
     is_seen = bundle.is_seen[rows]
     counter = HitCounter(ids_of_candidates, ks, ties)
     curve = SeenUnseenCurve(is_seen) if is_seen.any() and not is_seen.all() else None
-    judge = (
-        None
-        if novelty is None
-        else _Judge(NoveltyDetector(novelty), HitCounter(ids_of_candidates, sorted({1, *ks}), ties), is_seen)
-    )
-    if judge is not None and curve is None:
-        raise UnseenError("a novelty detector needs seen and unseen candidates: add the seen ones with --with-seen")
+    judge = None
+    if novelty is not None:
+        if curve is None:
+            raise UnseenError("a novelty detector needs seen and unseen candidates: add the seen ones with --with-seen")
+        judge = _Judge(NoveltyDetector(novelty), HitCounter(ids_of_candidates, sorted({1, *ks}), ties), is_seen)
     scorer = model.scorer(candidates, seen_shift, with_seen)
     skipped, unreadable = set(), 0
     sources = images if isinstance(images, (list, tuple)) else [images]
     for store in [open_features(model, source, workers, show_progress, say) for source in sources]:
         unreadable += store.unreadable_count()
-        for features, ids, _ in store.batches(BATCH):
-            labels = np.array([position.get(i, -1) for i in ids])
-            skipped |= {i for i, label in zip(ids, labels, strict=True) if label < 0}
-            chosen = labels >= 0
-            if not chosen.any():
-                continue
-            points, own = model.points(features[chosen]), labels[chosen]
+        skipped |= {id for id, photos in store.classes().items() if photos and id not in position}
+        for features, ids, _ in store.batches(BATCH, position):  # of other classes nothing is read
+            points, own = model.points(features), np.array([position[id] for id in ids])
             if curve is None:
                 found = scorer.ranks(points, rows[own])
             else:
                 found = scorer.generalised_ranks(points, rows[own])
                 curve.update(own, found.margin, hits(found.own_greater, found.own_equal, 1, ties))
                 if judge is not None:
-                    judge.update(bundle.known, features[chosen], own, found)
+                    judge.update(bundle.known, features, own, found)
             counter.update(own, found.greater, found.equal)
     if not counter.photos.any():
         raise UnseenError(
