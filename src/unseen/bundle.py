@@ -61,9 +61,9 @@ class BackboneInfo:
     finetuned: bool = False
 
     @classmethod
-    def of(cls, backbone: Backbone, weights: str | Path | None = None) -> BackboneInfo:
+    def of(cls, backbone: Backbone) -> BackboneInfo:
         """What is needed to load a network again, and to tell whether it is still the same."""
-        file = weights or getattr(backbone, "weights_file", None)
+        file = backbone.weights_file
         return cls(
             name=backbone.name,
             checksum=backbone.checksum,

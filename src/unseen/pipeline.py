@@ -82,7 +82,7 @@ def train(
         solution=solution,
         method=method,
         settings=asdict(method_object.settings),
-        backbone=BackboneInfo.of(network, weights),
+        backbone=BackboneInfo.of(network),
         seed=run.seed,
         log=run.records,
     )

@@ -51,6 +51,8 @@ def load_backbone(
         raise UnseenError(_unknown(name))
     if transform is not None:
         backbone.transform = transform
+    if isinstance(weights, (str, Path)):
+        backbone.weights_file = Path(weights)  # so that a bundle finds it again
     return backbone
 
 

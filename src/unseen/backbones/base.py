@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,8 @@ class Backbone(nn.Module):
     that layer scores class i by :math:`w_i \cdot f + b_i`, and `class_ids[i]` says which class that is.
     `module` is the network as it came, with its own names of weights; it must itself follow the protocol.
     """
+
+    weights_file: Path | None = None  # where the weights came from, if the user named a file
 
     def __init__(self, module: nn.Module, class_ids: Sequence[str], transform: PhotoTransform, name: str):
         super().__init__()
