@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 import time
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -219,7 +220,7 @@ class Stage2:
             x = x.to(self.device, memory_format=torch.channels_last, non_blocking=True)
             y = y.to(self.device, non_blocking=True)
             with self.processes.gather_gradients(self.model, now=number == len(parts)):
-                with torch.autocast(self.device.type, self.dtype, enabled=self.dtype != torch.float32):
+                with nullcontext() if self.dtype == torch.float32 else torch.autocast(self.device.type, self.dtype):
                     logits = self.model(x)
                 loss = F.cross_entropy(logits.float(), y, reduction="sum")
                 self.scaler.scale(loss / size).backward()
