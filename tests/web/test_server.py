@@ -35,7 +35,7 @@ def test_photos_of_many_threads_share_runs_of_the_network():
     alone = {colour: NetworkWorker(network(), wait=0).submit(photo(colour)).result() for colour in set(colours)}
     for colour, features in zip(colours, found, strict=True):
         np.testing.assert_allclose(features, alone[colour], atol=1e-6)
-    assert worker.photos == 24 and worker.batches < 24 and 1 < worker.largest <= 8
+    assert worker.batcher.items == 24 and worker.batcher.batches < 24 and 1 < worker.batcher.largest <= 8
 
 
 def test_a_failing_network_tells_and_lives_on():
@@ -55,7 +55,38 @@ def test_an_unreadable_photo_is_told_to_its_sender_only():
         worker.submit(b"no photo")
     assert worker.submit(photo("red")).result(timeout=5)[0] == pytest.approx(1, abs=0.01)
     worker.close()
-    assert worker.photos == 1
+    assert worker.batcher.items == 1
+
+
+def test_rankings_that_arrive_together_are_each_answered_for_themselves(service):
+    (red, _), (blue, _) = (service.look_at([(colour, photo(colour))])[0][0] for colour in ("red", "blue"))
+    wanted = [(red, "any"), (blue, "any"), (red, "unseen"), (blue, "seen"), (red, "any")] * 4
+    found = [None] * len(wanted)
+    served = service.served("steep")
+
+    def ask(at):
+        token, candidates = wanted[at]
+        photos = [(token, service.recall(token))]
+        found[at] = service.rank(served, photos, k=3, candidates=candidates, shift=0.0)
+
+    threads = [threading.Thread(target=ask, args=(at,)) for at in range(len(wanted))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for (token, candidates), answer in zip(wanted, found, strict=True):
+        features = service.recall(token).features[served.network][None]
+        alone = served.rank(features, 3, candidates, 0.0)[0]
+        assert [label["id"] for label in answer[0]["labels"]] == [label["id"] for label in alone["labels"]]
+        assert answer[0]["token"] == token
+
+
+def test_a_ranking_that_fails_fails_alone(service):
+    token, remembered = service.look_at([("red", photo("red"))])[0][0]
+    served = service.served("steep")
+    with pytest.raises(UnseenError):
+        service.rank(served, [(token, remembered)], k=3, candidates="nothing", shift=0.0)
+    assert service.rank(served, [(token, remembered)], k=3, candidates="any", shift=0.0)[0]["labels"]
 
 
 def test_the_memory_forgets_what_was_not_asked_for_the_longest():

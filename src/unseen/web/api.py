@@ -206,8 +206,8 @@ def make_router(service: Service) -> APIRouter:
             "status": "ok",
             "bundles": list(service.bundles),
             "seconds": round(time.monotonic() - service.started, 1),
-            "photos": sum(worker.photos for worker in workers),
-            "batches": sum(worker.batches for worker in workers),
+            "photos": sum(worker.batcher.items for worker in workers),
+            "batches": sum(worker.batcher.batches for worker in workers),
             "remembered": len(service.photos),
             "memory_mb": _memory_mb(),
         }

@@ -1,8 +1,10 @@
-"""One bundle as the page shows it: answers, marks, neighbours, reasons. Never changed: growing makes another one."""
+"""One bundle as the page shows it: answers, marks, neighbours, reasons. Never changed: growing makes another one.
+
+`rank` is for one thread at a time; the rest is for any number.
+"""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from functools import cached_property
 from itertools import pairwise
@@ -12,8 +14,6 @@ import numpy as np
 
 from unseen.classifier import Label, ZeroShotClassifier
 from unseen.problem import normalise_rows
-from unseen.projections import Append1
-from unseen.scoring import top_k
 
 GUESSWORK = 0.5  # below this trust (for kin a correlation, see Kin.trust) more of a classifier is error than signal
 CROWD = 100  # the best answers stand out from the one at this place
@@ -27,7 +27,6 @@ class Served:
         self.name, self.model, self.reach = name, model, reach
         self.bundle, self.taxonomy = model.bundle, model.bundle.taxonomy
         self.network = model.bundle.backbone.checksum
-        self._ranking = threading.Lock()  # one at a time: it uses all cores, and a block of scores is large
 
     def info(self) -> dict[str, Any]:
         bundle = self.bundle
@@ -85,9 +84,8 @@ class Served:
         self, features: np.ndarray, k: int, candidates: str, shift: float, watch: Sequence[str] = ()
     ) -> list[dict]:
         """For each row of features: the k best labels, the crowd's score, and the place of watched classes."""
-        with self._ranking:
-            best, scores = self.model.scorer(candidates, shift).top_k(self.model.points(features), max(k, CROWD))
-            places = self._places(features, candidates, shift, watch) if watch else [[] for _ in best]
+        best, scores = self.model.scorer(candidates, shift).top_k(self.model.points(features), max(k, CROWD))
+        places = self._places(features, candidates, shift, watch) if watch else [[] for _ in best]
         return [
             self._answers(*pair, k) | {"watched": watched} for *pair, watched in zip(best, scores, places, strict=True)
         ]
@@ -122,8 +120,10 @@ class Served:
 
     def network_alone(self, features: np.ndarray, k: int) -> dict[str, Any]:
         """What the network itself says of one photo: its own classifiers, its own classes."""
-        best, scores = top_k(Append1()(features[None]), self.bundle.known, max(k, CROWD))
-        return self._answers(self.bundle.seen[best[0]], scores[0], k)
+        known = self.bundle.known
+        scores = known[:, :-1] @ features + known[:, -1]
+        best = np.argsort(-scores, kind="stable")[: max(k, CROWD)]
+        return self._answers(self.bundle.seen[best], scores[best], k)
 
     # -- the hierarchy ---------------------------------------------------------------------------------------------
 

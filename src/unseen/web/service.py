@@ -16,7 +16,7 @@ from unseen.assets import cache_folder
 from unseen.bundle import Bundle
 from unseen.classifier import ZeroShotClassifier
 from unseen.errors import UnseenError
-from unseen.web.batching import NetworkWorker
+from unseen.web.batching import Batcher, NetworkWorker
 from unseen.web.limits import MAX_ADDED, MAX_FILE_BYTES, MB
 from unseen.web.memory import PhotoMemory, Remembered
 from unseen.web.samples import sample_photos
@@ -54,6 +54,7 @@ class Service:
         self.workers: dict[str, NetworkWorker] = {}  # by the checksum of the network's weights
         self.bundles: dict[str, Served] = {}
         self._growing = threading.Lock()
+        self._ranker = Batcher("ranker", _rank_together, most=64)
         for name, model in models.items():
             self.bundles[name] = served = Served(name, model)
             if served.network not in self.workers:
@@ -70,11 +71,11 @@ class Service:
             worker = self.workers[served.network]
             features = np.stack([promise.result() for promise in [worker.submit(photo) for photo in samples]])
             served.reach = _reach(served, features)
-            served.rank(features[:1], 5, "any", 0.0)
             served.search("cat", 5)
             served.why(served.bundle.ids[int(served.bundle.seen[0])], 3)
 
     def close(self) -> None:
+        self._ranker.close()
         for worker in self.workers.values():
             worker.close()
 
@@ -115,7 +116,7 @@ class Service:
         if not photos:
             return []
         features = np.stack([photo.features[served.network] for _, photo in photos])
-        answers = served.rank(features, **options)
+        answers = self._ranker.submit((served, options, features)).result()
         return [
             {"photo": photo.name, "token": token} | answer
             for (token, photo), answer in zip(photos, answers, strict=True)
@@ -132,8 +133,8 @@ class Service:
                 title = f"{served.bundle.backbone.name} alone"
                 columns.append({"bundle": NETWORK, "title": title, "method": NETWORK} | alone)
         for served in chosen:
-            features = photo.features[served.network][None]
-            answer = served.rank(features, k, served.candidates(candidates), 0.0)[0]
+            options = {"k": k, "candidates": served.candidates(candidates), "shift": 0.0}
+            answer = self.rank(served, [("", photo)], **options)[0]
             columns.append({"bundle": served.name, "title": served.name, "method": served.bundle.method} | answer)
         return columns
 
@@ -198,6 +199,25 @@ def slug(text: str) -> str:
     """Lower-case letters, digits and single hyphens, at most 60: safe as an id and as the name of a folder."""
     plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
     return re.sub(r"[^a-z0-9]+", "-", plain)[:60].strip("-") or "unnamed"
+
+
+def _rank_together(jobs: list[tuple[Served, dict[str, Any], np.ndarray]]) -> list[list[dict] | Exception]:
+    """Answers for each job (bundle, options, features n x D); those that ask for the same are ranked in one go, since
+    the ranking of sixteen photos costs hardly more than that of one."""
+    answers: list[Any] = [None] * len(jobs)
+    alike: dict[tuple[int, str], list[int]] = {}
+    for at, (served, options, _) in enumerate(jobs):
+        alike.setdefault((id(served), repr(options)), []).append(at)
+    for places in alike.values():
+        served, options, _ = jobs[places[0]]
+        try:
+            ranked = iter(served.rank(np.concatenate([jobs[at][2] for at in places]), **options))
+            for at in places:
+                answers[at] = [next(ranked) for _ in jobs[at][2]]
+        except Exception as error:  # only those who asked for it hear of it
+            for at in places:
+                answers[at] = error
+    return answers
 
 
 def _unused(id: str, taken) -> str:
