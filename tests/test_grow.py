@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 from small_bundles import (
     BEAGLE,
@@ -23,6 +24,8 @@ from small_bundles import (
     small_taxonomy,
 )
 from unseen import grow
+from unseen.assets import imagenet_1k
+from unseen.backbones import load_backbone
 from unseen.bundle import Bundle
 from unseen.classifier import ZeroShotClassifier
 from unseen.errors import UnseenError
@@ -53,6 +56,38 @@ def test_hidden_classes_come_back_as_training_would_have_predicted_them(method):
         assert grown.solution.classifiers[grown.taxonomy.index(id)] == pytest.approx(expected[full.index(id)], abs=1e-5)
     assert grown.added == list(HIDDEN)
     assert not np.allclose(expected[full.index(OKAPI)], expected[full.index(SAW)], atol=1e-3)
+
+
+@pytest.fixture(scope="module")
+def fifty(photos):
+    """A hierarchy, 50 of its leaves with photos, the built-in network, and the features of a photo of each."""
+    available = [folder.name for folder in sorted((photos / "unseen").iterdir())]
+    full = Taxonomy.imagenet().subgraph([*imagenet_1k(), *available])
+    leaves = sorted(set(full.leaves) & set(available))
+    hidden = leaves[:: len(leaves) // 50][:50]
+    network = load_backbone()
+    pixels = [network.transform.open(sorted((photos / "unseen" / id).iterdir())[0]) for id in hidden]
+    return full, hidden, network, network.features(torch.stack(pixels)).numpy()
+
+
+@pytest.mark.parametrize(("name", "settings"), [("kin", {"width": 1.0, "ridge": 0.1}), ("dgp", {"epochs": 2})])
+def test_fifty_hidden_classes_and_their_photos(fifty, name, settings):
+    """Real classes, photos and network: what is added scores photos as if it had never been hidden."""
+    full, hidden, network, features = fifty
+    bundle = small_bundle(name, "glove+text", graph=full.without(hidden), backbone=network, **settings)
+    grown = add_classes(bundle, [Node(id, full.name(id), full.parents(id)) for id in hidden])
+
+    problem = bundle.problem(full, class_vectors(full, load_vectors("glove+text")))
+    expected = make_method(name, bundle.settings).predict(problem, bundle.solution.state, full.indices(hidden))
+    found = grown.solution.classifiers[grown.taxonomy.indices(hidden)]
+    assert np.abs(found - expected).max() < 1e-5
+    model = ZeroShotClassifier(grown, network, device="cpu")
+    scores = model.points(features) @ expected.T
+    order = [hidden.index(model.bundle.ids[row]) for row in model.candidates(hidden)]
+    assert np.allclose(model.scores(features, hidden), scores[:, order], atol=1e-3)
+    if name == "kin":  # by chance 2 % and 10 %; DGP knows nothing yet after two epochs
+        rank = (scores > np.diagonal(scores)[:, None]).sum(axis=1)
+        assert (rank < 1).mean() > 0.3 and (rank < 5).mean() > 0.6
 
 
 def test_old_classes_keep_their_classifiers_to_the_last_bit(bundle):
