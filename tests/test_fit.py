@@ -227,6 +227,12 @@ def test_zero_vectors_give_finite_classifiers(variant):
         assert np.isfinite(solution.classifiers).all()
 
 
+def test_without_seen_classes_there_is_nothing_to_learn():
+    problem = small_problem()
+    with pytest.raises(UnseenError, match="there are none"):
+        fit(problem=replace(problem, seen=problem.seen[:0], classifiers=problem.classifiers[:0]))
+
+
 def test_a_loss_that_is_no_number_stops_the_training_and_keeps_the_checkpoint(tmp_path, monkeypatch):
     fit(tmp_path, epochs=10)
     before = (tmp_path / NAME).read_bytes()

@@ -9,8 +9,8 @@ from torch import Tensor
 class Masks:
     """Draws the mask of each layer's input: 0 with probability `rate`, else 1 / (1 - rate).
 
-    At rate 0.5 a mask needs one random bit an entry: bytes of random bits are looked up in a table of 256 x 8 factors,
-    which costs a tenth of drawing a uniform number for each entry. The memory of a layer's mask is used again at the
+    At rate 0.5 a mask needs one random bit an entry: on a CPU, bytes of random bits are looked up in a table of 256 x 8
+    factors, which costs a tenth of drawing a uniform number for each entry. The memory of a layer's mask is used again at the
     next draw for that layer, so a mask is valid until then.
     """
 
@@ -30,7 +30,7 @@ class Masks:
             self._memory[layer] = random, torch.empty(words * 8, 8, dtype=self.dtype, device=self.generator.device)
         random, mask = self._memory[layer]
         flat = mask.view(-1)[: shape.numel()]
-        if self.rate == 0.5:
+        if self.rate == 0.5 and random.device.type == "cpu":
             random.random_(-(2**63), None, generator=self.generator)
             torch.index_select(self._table, 0, random.view(torch.uint8).int(), out=mask)
         else:

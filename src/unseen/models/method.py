@@ -54,6 +54,8 @@ class GraphMethod:
         raise NotImplementedError
 
     def fit(self, problem: Problem, run: Run) -> Solution:
+        if not len(problem.seen):
+            raise UnseenError(f"{self.name} learns from seen classes, and there are none")
         vectors = _finite_vectors(problem)
         adjacencies = self.adjacencies(problem.taxonomy)
         field = receptive_field(adjacencies, problem.seen)
