@@ -11,6 +11,7 @@ from unseen.semantics import ClassVectors, Coverage
 from unseen.taxonomy import Taxonomy
 
 PARENTS = {
+    "lonely": [],  # a second root, with no link to the rest
     "thing": [],
     "animal": ["thing"],
     "tool": ["thing"],
@@ -22,7 +23,6 @@ PARENTS = {
     "tabby": ["cat", "pet"],
     "hammer": ["tool"],
     "saw": ["tool"],
-    "lonely": [],  # a second root, with no link to the rest
 }
 SEEN = ("dog", "beagle", "tabby", "hammer", "animal")
 

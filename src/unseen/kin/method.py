@@ -203,6 +203,10 @@ def _check(settings: KinSettings) -> None:
         value = getattr(settings, name)
         if value is not None and not value > 0:
             raise UnseenError(f"kin: {name} must be greater than 0, not {value}")
+    if settings.floor < 0:
+        raise UnseenError(f"kin: floor must not be negative, and is {settings.floor}")
+    if not 0 < settings.decay <= 1:
+        raise UnseenError(f"kin: decay must be greater than 0 and at most 1, not {settings.decay}")
     weights = (settings.word_weight, settings.propagated_weight, settings.ancestor_weight)
     if min(weights) < 0 or not sum(weights) > 0:
         raise UnseenError(f"kin: the kernel's weights must not be negative, and not all 0: {weights}")
