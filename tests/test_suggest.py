@@ -35,6 +35,19 @@ def test_another_name_goes_under_its_last_words():
     assert found.note.startswith("new class")
 
 
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("rescue drone", "an aircraft without a pilot"),
+        ("construction crane", "lifts and moves heavy objects"),
+        ("acoustic bass", "the member with the lowest range of a family of musical instruments"),
+        ("desk lamp", "a piece of furniture holding one or more electric light bulbs"),
+    ],
+)
+def test_the_other_words_choose_the_sense(name, meant):
+    assert Taxonomy.wordnet().definition(one(name).parent).startswith(meant)
+
+
 def test_senses_that_can_be_seen_come_first_and_the_others_are_listed():
     found = one("crane")
     assert found.id in (CRANE_BIRD, "n03126707") and found.known
