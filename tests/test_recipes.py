@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 from dataclasses import fields
+from pathlib import Path
 
 import pytest
 
-from conftest import SHARED
 from unseen.errors import UnseenError
 from unseen.methods import METHODS, get_method
 from unseen.recipes import KINDS, ORDER, load_recipe
 
-PAPER = SHARED.parent / "paper.tex"
+PAPER = Path(__file__).resolve().parents[2] / "shared" / "paper.tex"
 LABELS = {  # the paper's \label of each table -> the recipe
     "tab:results": "unseen-classes",
     "tab:results_generalized": "generalised",
