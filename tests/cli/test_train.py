@@ -69,6 +69,9 @@ def test_a_finished_bundle_is_not_trained_over_unasked(here, unseen):
         ({"--classes": "foreign.txt"}, "1 of the network's 6 classes are not in the hierarchy: cow. Add them, or"),
         ({"--backbone": "cli_networks:nothing"}, "cli_networks:nothing: module 'cli_networks' has no attribute"),
         ({"--backbone": "no_module:build"}, "there is no Python module 'no_module' here"),
+        ({"--backbone": "bad_networks:build"}, "importing bad_networks failed: SyntaxError"),
+        ({"--backbone": "worse_networks:build"}, "calling it without arguments failed: ZeroDivisionError"),
+        ({"--backbone": "worse_networks:build"}, "worse_networks.py:2)"),
         ({"--backbone": "resnet50"}, "There is no network 'resnet50'"),
         ({"--layer": "tail"}, "no linear layer named 'tail'. It has: 'head'"),
         ({"--weights": "none.pth"}, "none.pth: there is no such file of weights"),
@@ -89,6 +92,8 @@ def test_mistakes_are_one_line_and_exit_1(here, unseen, changes, says):
     ids = Path("classes.txt").read_text().split()
     Path("short.txt").write_text(ids[0])
     Path("foreign.txt").write_text("\n".join([*ids[:5], "cow"]))
+    Path("bad_networks.py").write_text("def build(:\n")
+    Path("worse_networks.py").write_text("def build():\n    return 1 / 0\n")
     options = dict(zip(OWN[::2], OWN[1::2], strict=True)) | {"--out": "new"} | changes
     done = unseen("train", *(part for pair in options.items() for part in pair), "--json")
     assert done.code == 1 and done.out == ""

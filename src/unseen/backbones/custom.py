@@ -7,6 +7,7 @@ import os
 import pickle
 import sys
 import threading
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -160,6 +161,8 @@ def import_network(spec: str) -> nn.Module:
         raise UnseenError(f"{spec}: importing {where} failed: {error}.") from error
     except AttributeError as error:
         raise UnseenError(f"{spec}: {error}.") from None
+    except Exception as error:  # whatever the user's module does wrong
+        raise UnseenError(f"{spec}: importing {where} failed: {_told(error)}.") from error
     finally:
         if added:
             sys.path.remove(here)
@@ -169,10 +172,20 @@ def import_network(spec: str) -> nn.Module:
         raise UnseenError(
             f"{spec}: is {type(made).__name__}, not something that can be called and returns an nn.Module."
         )
-    network = made()
+    try:
+        network = made()
+    except Exception as error:
+        raise UnseenError(f"{spec}: calling it without arguments failed: {_told(error)}.") from error
     if not isinstance(network, nn.Module):
         raise UnseenError(f"{spec}: must return an nn.Module, not {type(network).__name__}.")
     return network
+
+
+def _told(error: Exception) -> str:
+    """The error in a line, with the place in the user's file where it came about."""
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
+    return f"{type(error).__name__}: {error}{where}"
 
 
 def read_weights(path: str | Path) -> dict[str, Tensor]:
