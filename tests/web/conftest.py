@@ -1,11 +1,11 @@
-"""The server on a small world of colours, for the API's tests."""
+"""The server on a small world of colours, for the API's tests; on real bundles in a real browser, for the page's."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import browser
 import pytest
-
-pytest.importorskip("fastapi", reason="the web page needs the extra: pip install 'unseen[web]'")
-
 from colours import models
 from fastapi.testclient import TestClient
 
@@ -29,3 +29,40 @@ def service(colour_models, tmp_path):
 @pytest.fixture
 def client(service):
     return TestClient(create_app(service), base_url="http://127.0.0.1:8000")
+
+
+@pytest.fixture(scope="session")
+def driver(tmp_path_factory):
+    if not (browser.CHROMIUM and browser.DRIVER):
+        pytest.skip("chromium and chromedriver are not installed: apt-get install chromium chromium-driver")
+    with browser.chromium(tmp_path_factory.mktemp("profile")) as driver:
+        yield driver
+
+
+@pytest.fixture(scope="session")
+def bundles(tmp_path_factory) -> list[Path]:
+    """The default bundle, and one by another method."""
+    from unseen.default import default_bundle
+    from unseen.pipeline import train
+
+    default_bundle()
+    other = tmp_path_factory.mktemp("bundles") / "conse"
+    train("conse", vectors="glove", out=other, precision="fp16")
+    return [Path("default"), other]
+
+
+@pytest.fixture(scope="session")
+def address(bundles, tmp_path_factory):
+    with browser.serving(*bundles, "--save-folder", tmp_path_factory.mktemp("saved")) as (address, _):
+        yield address
+
+
+@pytest.fixture
+def page(driver, address):
+    page = browser.Page(driver, address)
+    page.size(*browser.DESK)
+    page.colours("light")
+    page.open()
+    page.complaints()
+    yield page
+    assert page.complaints() == []

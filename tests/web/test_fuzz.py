@@ -4,15 +4,14 @@ the description does not promise."""
 from __future__ import annotations
 
 import pytest
+import schemathesis
 from colours import PARENTS, models, photo
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from schemathesis.checks import CHECKS, load_all_checks
 
 from unseen.web.app import create_app
 from unseen.web.service import Service
-
-schemathesis = pytest.importorskip("schemathesis", reason="schemathesis is not installed: pip install 'unseen[dev]'")
-from schemathesis.checks import CHECKS, load_all_checks  # noqa: E402
 
 POSITIVE, NEGATIVE = schemathesis.GenerationMode.POSITIVE, schemathesis.GenerationMode.NEGATIVE
 OPERATIONS = [

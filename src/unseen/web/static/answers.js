@@ -17,7 +17,12 @@ export function showAnswers(list, { labels, crowd }, { onpick = null, selected =
       onpick
         ? el(
             "button",
-            { type: "button", "aria-expanded": label.id === selected, "aria-controls": controls, onclick: () => onpick(label.id) },
+            {
+              type: "button",
+              "aria-expanded": label.id === selected,
+              "aria-controls": controls,
+              onclick: () => onpick(label.id),
+            },
             inside,
             icon("chevron"),
           )
@@ -26,7 +31,11 @@ export function showAnswers(list, { labels, crowd }, { onpick = null, selected =
     return row;
   });
   list.replaceChildren(...rows);
-  if (focused) rows.find((row) => row.dataset.id === focused)?.querySelector("button")?.focus({ preventScroll: true });
+  if (focused)
+    rows
+      .find((row) => row.dataset.id === focused)
+      ?.querySelector("button")
+      ?.focus({ preventScroll: true });
   if (!calm.matches) glide(rows, places);
 }
 
@@ -37,9 +46,20 @@ function content(label, at, part) {
     el(
       "span",
       { class: "answer-body" },
-      el("span", { class: "answer-line" }, el("b", { class: "name" }, label.name), el("span", { class: "score" }, label.score.toFixed(3))),
+      el(
+        "span",
+        { class: "answer-line" },
+        el("b", { class: "name" }, label.name),
+        el("span", { class: "score" }, label.score.toFixed(3)),
+      ),
       el("span", { class: "track", "aria-hidden": "true" }, bar(Math.max(part, 0.015), label.mark)),
-      el("span", { class: "answer-line soft" }, mark(label.mark), el("span", { class: "way" }, way), el("code", {}, label.id)),
+      el(
+        "span",
+        { class: "answer-line soft" },
+        mark(label.mark),
+        el("span", { class: "way" }, way),
+        el("code", {}, label.id),
+      ),
     ),
   ];
 }
@@ -48,7 +68,10 @@ function glide(rows, places) {
   for (const row of rows) {
     const old = places.get(row.dataset.id);
     const moved = old === undefined ? null : old - row.getBoundingClientRect().top;
-    const steps = moved === null ? [{ opacity: 0 }, { opacity: 1 }] : [{ transform: `translateY(${moved}px)` }, { transform: "none" }];
+    const steps =
+      moved === null
+        ? [{ opacity: 0 }, { opacity: 1 }]
+        : [{ transform: `translateY(${moved}px)` }, { transform: "none" }];
     if (moved !== 0) row.animate(steps, { duration: 260, easing: "cubic-bezier(.2,.7,.2,1)" });
   }
 }

@@ -28,7 +28,8 @@ function address(path, fields) {
 export function classify(file, fields) {
   const form = new FormData();
   form.append("files", file, file.name || "photo");
-  for (const [name, value] of Object.entries(fields)) if (value !== null && value !== undefined) form.append(name, value);
+  for (const [name, value] of Object.entries(fields))
+    if (value !== null && value !== undefined) form.append(name, value);
   return request("/api/classify", { method: "POST", body: form });
 }
 
@@ -36,8 +37,10 @@ export const rank = (body) => send("POST", "/api/rank", body);
 export const compare = (body) => send("POST", "/api/compare", body);
 export const add = (body) => send("POST", "/api/add", body);
 export const save = (body) => send("POST", "/api/save", body);
-export const remove = (id, bundle) => request(address(`/api/classes/${encodeURIComponent(id)}`, { bundle }), { method: "DELETE" });
-export const search = (query, bundle, signal) => request(address("/api/classes", { query, bundle, limit: 10 }), { signal });
+export const remove = (id, bundle) =>
+  request(address(`/api/classes/${encodeURIComponent(id)}`, { bundle }), { method: "DELETE" });
+export const search = (query, bundle, signal) =>
+  request(address("/api/classes", { query, bundle, limit: 10 }), { signal });
 export const details = (id, bundle) => request(address(`/api/classes/${encodeURIComponent(id)}`, { bundle }));
 export const explain = (id, bundle) => request(address(`/api/explain/${encodeURIComponent(id)}`, { bundle, n: 5 }));
 export const bundles = () => request("/api/bundles");

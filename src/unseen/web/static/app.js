@@ -56,7 +56,11 @@ function startBundles() {
   select.addEventListener("change", () => choose({ bundle: select.value }));
   on("bundles", () => {
     document.getElementById("bundle-choice").hidden = state.bundles.length < 2;
-    select.replaceChildren(...state.bundles.map((bundle) => el("option", { value: bundle.name, selected: bundle.name === state.bundle }, bundle.name)));
+    select.replaceChildren(
+      ...state.bundles.map((bundle) =>
+        el("option", { value: bundle.name, selected: bundle.name === state.bundle }, bundle.name),
+      ),
+    );
   });
 }
 
@@ -73,7 +77,8 @@ async function start() {
   try {
     const [version] = await Promise.all([api.version(), loadBundles()]);
     state.limits = version.limits;
-    document.getElementById("foot-text").textContent = `unseen ${version.unseen}. Photos are not kept. Scores rank classes for one photo; they are not probabilities.`;
+    document.getElementById("foot-text").textContent =
+      `unseen ${version.unseen}. Photos are not kept. Scores rank classes for one photo; they are not probabilities.`;
   } catch (error) {
     notify(error.message);
     return;

@@ -13,7 +13,12 @@ export function startCompare() {
   const view = document.getElementById("view-compare");
   place = el("div");
   view.replaceChildren(
-    el("div", { class: "view-head" }, el("h1", { id: "compare-title" }, "Compare"), el("p", { class: "soft" }, "What the network says by itself, and what each bundle makes of the same photo.")),
+    el(
+      "div",
+      { class: "view-head" },
+      el("h1", { id: "compare-title" }, "Compare"),
+      el("p", { class: "soft" }, "What the network says by itself, and what each bundle makes of the same photo."),
+    ),
     place,
   );
   on("view", (view) => {
@@ -28,7 +33,9 @@ async function draw() {
   const ready = state.photos.filter((photo) => photo.token);
   const photo = ready.includes(state.current) ? state.current : ready[0];
   if (!photo) {
-    place.replaceChildren(el("p", { class: "empty" }, state.photos.length ? "Looking …" : "Choose a photo or a sample first."));
+    place.replaceChildren(
+      el("p", { class: "empty" }, state.photos.length ? "Looking …" : "Choose a photo or a sample first."),
+    );
     return;
   }
   const turn = ++asked;
@@ -41,7 +48,14 @@ async function draw() {
   }
   if (turn !== asked) return; // a newer question is under way
   const columns = answer.columns.map(column);
-  const hint = state.bundles.length < 2 && el("p", { class: "soft hint" }, "Serve more bundles to see them here: ", el("code", {}, "unseen serve BUNDLE BUNDLE …"));
+  const hint =
+    state.bundles.length < 2 &&
+    el(
+      "p",
+      { class: "soft hint" },
+      "Serve more bundles to see them here: ",
+      el("code", {}, "unseen serve BUNDLE BUNDLE …"),
+    );
   place.replaceChildren(strip(ready, photo), el("div", { class: "columns" }, columns), hint || "");
 }
 
@@ -49,7 +63,13 @@ function strip(photos, current) {
   const thumbs = photos.map((photo) =>
     el(
       "button",
-      { type: "button", class: "thumb", "aria-pressed": photo === current, "aria-label": `Compare ${photo.name}`, onclick: () => pick(photo) },
+      {
+        type: "button",
+        class: "thumb",
+        "aria-pressed": photo === current,
+        "aria-label": `Compare ${photo.name}`,
+        onclick: () => pick(photo),
+      },
       el("img", { src: photo.url, alt: "" }),
     ),
   );
@@ -68,8 +88,16 @@ function column(answer) {
   showAnswers(list, answer);
   const alone = answer.bundle === "network";
   const known = state.bundles.find((bundle) => bundle.name === answer.bundle);
-  const text = alone ? "only knows what it was trained on" : `${answer.method}, ${known ? number(known.classes) : ""} classes`;
-  const box = el("section", { class: `column${alone ? " alone" : ""}`, "aria-label": answer.title, "data-bundle": answer.bundle }, el("h2", {}, alone ? "Network alone" : answer.title), el("p", { class: "soft" }, text), list);
+  const text = alone
+    ? "only knows what it was trained on"
+    : `${answer.method}, ${known ? number(known.classes) : ""} classes`;
+  const box = el(
+    "section",
+    { class: `column${alone ? " alone" : ""}`, "aria-label": answer.title, "data-bundle": answer.bundle },
+    el("h2", {}, alone ? "Network alone" : answer.title),
+    el("p", { class: "soft" }, text),
+    list,
+  );
   // The same class lights up in every column.
   list.addEventListener("mouseover", (event) => light(event.target.closest("li")?.dataset.id));
   list.addEventListener("mouseleave", () => light(null));

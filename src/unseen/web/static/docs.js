@@ -23,20 +23,39 @@ function describe(path, method, operation, follow) {
   const answer = Object.entries(operation.responses).find(([status]) => status.startsWith("2"));
   const answered = follow(answer?.[1].content?.["application/json"]?.schema);
   const fields = [
-    ...(operation.parameters || []).filter((field) => field.in === "path" || !type).map((field) => [field.name, field.schema, field.description, field.required]),
-    ...Object.entries(body?.properties || {}).map(([name, schema]) => [name, schema, schema.description, (body.required || []).includes(name)]),
+    ...(operation.parameters || [])
+      .filter((field) => field.in === "path" || !type)
+      .map((field) => [field.name, field.schema, field.description, field.required]),
+    ...Object.entries(body?.properties || {}).map(([name, schema]) => [
+      name,
+      schema,
+      schema.description,
+      (body.required || []).includes(name),
+    ]),
   ];
   return el(
     "details",
     { class: "operation" },
-    el("summary", {}, el("span", { class: `method method-${method}` }, method.toUpperCase()), el("span", { class: "path" }, plain(path)), el("span", { class: "soft" }, operation.summary)),
+    el(
+      "summary",
+      {},
+      el("span", { class: `method method-${method}` }, method.toUpperCase()),
+      el("span", { class: "path" }, plain(path)),
+      el("span", { class: "soft" }, operation.summary),
+    ),
     el(
       "div",
       { class: "inside" },
       operation.description && el("p", {}, words(operation.description)),
       el("pre", {}, el("code", {}, curl(path, method, type, fields))),
       fields.length ? table("Fields", fields, follow) : null,
-      answered?.properties ? table("Answer", Object.entries(answered.properties).map(([name, schema]) => [name, schema, schema.description, true]), follow) : null,
+      answered?.properties
+        ? table(
+            "Answer",
+            Object.entries(answered.properties).map(([name, schema]) => [name, schema, schema.description, true]),
+            follow,
+          )
+        : null,
     ),
   );
 }
@@ -48,14 +67,24 @@ const plain = (path) => path.replace(":path}", "}");
 
 function table(title, fields, follow) {
   const rows = fields.map(([name, schema, text, required]) =>
-    el("tr", {}, el("td", {}, el("code", {}, name)), el("td", {}, kind(schema, follow) + (required ? "" : ", optional")), el("td", {}, words(text || follow(schema)?.description || ""))),
+    el(
+      "tr",
+      {},
+      el("td", {}, el("code", {}, name)),
+      el("td", {}, kind(schema, follow) + (required ? "" : ", optional")),
+      el("td", {}, words(text || follow(schema)?.description || "")),
+    ),
   );
   return el("div", {}, el("h3", {}, title), el("table", {}, el("tbody", {}, rows)));
 }
 
 function kind(schema, follow) {
   if (!schema) return "";
-  if (schema.anyOf) return schema.anyOf.filter((one) => one.type !== "null").map((one) => kind(one, follow)).join(" or ");
+  if (schema.anyOf)
+    return schema.anyOf
+      .filter((one) => one.type !== "null")
+      .map((one) => kind(one, follow))
+      .join(" or ");
   if (schema.$ref) return schema.$ref.split("/").pop();
   if (schema.type === "array") return `list of ${kind(schema.items, follow) || "values"}`;
   if (schema.enum) return schema.enum.join(", ");
@@ -67,10 +96,13 @@ function example(schema) {
 }
 
 function curl(path, method, type, fields) {
-  const url = origin + plain(path).replace(/\{(\w+)\}/, (_, name) => example(fields.find((field) => field[0] === name)?.[1]));
+  const url =
+    origin + plain(path).replace(/\{(\w+)\}/, (_, name) => example(fields.find((field) => field[0] === name)?.[1]));
   if (type === "multipart/form-data") return `curl -F files=@photo.jpg -F k=3 -F candidates=unseen ${url}`;
   if (type) {
-    const body = Object.fromEntries(fields.filter((field) => field[3]).map(([name, schema]) => [name, example(schema)]));
+    const body = Object.fromEntries(
+      fields.filter((field) => field[3]).map(([name, schema]) => [name, example(schema)]),
+    );
     return `curl -X ${method.toUpperCase()} -H 'content-type: application/json' -d '${JSON.stringify(body)}' ${url}`;
   }
   const query = fields.find((field) => field[0] === "query") ? "?query=giraffe" : "";
@@ -79,4 +111,7 @@ function curl(path, method, type, fields) {
 
 const answer = await fetch("/openapi.json").catch(() => null);
 if (answer?.ok) show(await answer.json());
-else place.replaceChildren(el("p", { class: "problem" }, "The description could not be read. Is `unseen serve` still running?"));
+else
+  place.replaceChildren(
+    el("p", { class: "problem" }, "The description could not be read. Is `unseen serve` still running?"),
+  );

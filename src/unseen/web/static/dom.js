@@ -14,7 +14,8 @@ function fill(node, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
     if (value === null || value === undefined) continue;
     if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
-    else if (name.startsWith("aria-")) node.setAttribute(name, value); // "false" is a value there
+    else if (name.startsWith("aria-"))
+      node.setAttribute(name, value); // "false" is a value there
     else if (value === false) continue;
     else node.setAttribute(name, value === true ? "" : value);
   }
@@ -24,7 +25,8 @@ function fill(node, attributes, children) {
 
 const SHAPES = {
   photo: "M4 7a2 2 0 0 1 2-2h12a2 2 0 0 1 2 2v10a2 2 0 0 1-2 2H6a2 2 0 0 1-2-2zM4 16l5-5 4 4 2-2 5 5M15.5 9.5h.01",
-  camera: "M4 8h3l2-3h6l2 3h3a1 1 0 0 1 1 1v9a1 1 0 0 1-1 1H4a1 1 0 0 1-1-1V9a1 1 0 0 1 1-1zM12 16.5a3.5 3.5 0 1 0 0-7 3.5 3.5 0 0 0 0 7z",
+  camera:
+    "M4 8h3l2-3h6l2 3h3a1 1 0 0 1 1 1v9a1 1 0 0 1-1 1H4a1 1 0 0 1-1-1V9a1 1 0 0 1 1-1zM12 16.5a3.5 3.5 0 1 0 0-7 3.5 3.5 0 0 0 0 7z",
   close: "M6 6l12 12M18 6L6 18",
   moon: "M20 14.5A8 8 0 0 1 9.5 4a8 8 0 1 0 10.5 10.5z",
   sun: "M12 16a4 4 0 1 0 0-8 4 4 0 0 0 0 8zM12 3v2M12 19v2M3 12h2M19 12h2M5.6 5.6L7 7M17 17l1.4 1.4M5.6 18.4L7 17M17 7l1.4-1.4",
@@ -53,11 +55,20 @@ const MARKS = {
 /** The mark of a class, told by shape, colour and word. */
 export function mark(kind) {
   const [word, meaning] = MARKS[kind];
-  return el("span", { class: `mark mark-${kind}`, title: meaning }, el("span", { class: "glyph", "aria-hidden": "true" }), word);
+  return el(
+    "span",
+    { class: `mark mark-${kind}`, title: meaning },
+    el("span", { class: "glyph", "aria-hidden": "true" }),
+    word,
+  );
 }
 
 export function legend() {
-  return el("ul", { class: "legend" }, ["seen", "unseen", "guesswork"].map((kind) => el("li", {}, mark(kind), el("span", {}, MARKS[kind][1]))));
+  return el(
+    "ul",
+    { class: "legend" },
+    ["seen", "unseen", "guesswork"].map((kind) => el("li", {}, mark(kind), el("span", {}, MARKS[kind][1]))),
+  );
 }
 
 /** The trust figure as a word and a meter. */
@@ -68,7 +79,18 @@ export function trustMeter(trust) {
     "div",
     { class: "trust", title: "How well seen classes support this one" },
     el("span", {}, "Trust"),
-    el("span", { class: "meter", role: "meter", "aria-label": "Trust", "aria-valuemin": "0", "aria-valuemax": "100", "aria-valuenow": percent }, bar(trust)),
+    el(
+      "span",
+      {
+        class: "meter",
+        role: "meter",
+        "aria-label": "Trust",
+        "aria-valuemin": "0",
+        "aria-valuemax": "100",
+        "aria-valuenow": percent,
+      },
+      bar(trust),
+    ),
     el("b", {}, `${percent} %`),
   );
 }
@@ -91,7 +113,11 @@ let noticeTimer;
 /** Tell everybody, for a while. */
 export function notify(text) {
   const notice = document.getElementById("notice");
-  const close = el("button", { type: "button", class: "icon-button", "aria-label": "Dismiss", onclick: () => (notice.hidden = true) }, icon("close"));
+  const close = el(
+    "button",
+    { type: "button", class: "icon-button", "aria-label": "Dismiss", onclick: () => (notice.hidden = true) },
+    icon("close"),
+  );
   notice.replaceChildren(el("p", {}, text), close);
   notice.hidden = false;
   clearTimeout(noticeTimer);

@@ -20,7 +20,11 @@ export function startIntake() {
     document.getElementById("workbench").classList.toggle("has-photos", !empty);
     if (place.dataset.empty === String(empty)) return; // keeps the focus where it is
     place.dataset.empty = empty;
-    place.replaceChildren(...(empty ? [greeting(), dropArea(), samples("Nothing at hand? Try one of these")] : [dropArea(), samples("Samples")]));
+    place.replaceChildren(
+      ...(empty
+        ? [greeting(), dropArea(), samples("Nothing at hand? Try one of these")]
+        : [dropArea(), samples("Samples")]),
+    );
   };
   on("photos", draw);
   on("bundles", () => {
@@ -36,7 +40,15 @@ function greeting() {
     "div",
     { class: "greeting" },
     el("h2", {}, "Show it a photo."),
-    el("p", {}, "This network was trained on ", el("b", {}, number(seen)), " kinds of things. Here it can name ", el("b", {}, number(classes)), classes > 2 * seen ? ", most of which it was never shown." : "."),
+    el(
+      "p",
+      {},
+      "This network was trained on ",
+      el("b", {}, number(seen)),
+      " kinds of things. Here it can name ",
+      el("b", {}, number(classes)),
+      classes > 2 * seen ? ", most of which it was never shown." : ".",
+    ),
   );
 }
 
@@ -45,8 +57,22 @@ function dropArea() {
     addFiles(event.target.files);
     event.target.value = "";
   };
-  const pick = el("input", { type: "file", id: "pick", accept: "image/*", multiple: true, class: "only-read", onchange: take });
-  const shoot = el("input", { type: "file", id: "shoot", accept: "image/*", capture: "environment", class: "only-read", onchange: take });
+  const pick = el("input", {
+    type: "file",
+    id: "pick",
+    accept: "image/*",
+    multiple: true,
+    class: "only-read",
+    onchange: take,
+  });
+  const shoot = el("input", {
+    type: "file",
+    id: "shoot",
+    accept: "image/*",
+    capture: "environment",
+    class: "only-read",
+    onchange: take,
+  });
   return el(
     "div",
     { class: "drop", id: "drop" },

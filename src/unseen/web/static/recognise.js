@@ -22,20 +22,37 @@ export function startRecognise() {
       cards.set(photo.key, makeCard(photo));
       place.prepend(cards.get(photo.key));
     }
-    if (narrow.matches && state.photos[0]?.state === "waiting") cards.get(state.photos[0].key).scrollIntoView({ behavior: "smooth" });
+    if (narrow.matches && state.photos[0]?.state === "waiting")
+      cards.get(state.photos[0].key).scrollIntoView({ behavior: "smooth" });
   });
   on("answers", drawCard);
 }
 
 function makeCard(photo) {
   const image = el("img", { src: photo.url, alt: `Your photo ${photo.name}`, class: "photo" });
-  image.addEventListener("error", () => image.replaceWith(el("div", { class: "photo photo-hidden" }, icon("photo"), el("span", {}, "No preview"))));
-  const gone = el("button", { type: "button", class: "icon-button remove", "aria-label": `Remove ${photo.name}`, onclick: () => removePhoto(photo) }, icon("close"));
+  image.addEventListener("error", () =>
+    image.replaceWith(el("div", { class: "photo photo-hidden" }, icon("photo"), el("span", {}, "No preview"))),
+  );
+  const gone = el(
+    "button",
+    {
+      type: "button",
+      class: "icon-button remove",
+      "aria-label": `Remove ${photo.name}`,
+      onclick: () => removePhoto(photo),
+    },
+    icon("close"),
+  );
   return el(
     "article",
     { class: "card", id: photo.key, "aria-label": photo.name, "aria-busy": "true" },
     el("figure", { class: "photo-frame" }, image, el("figcaption", {}, photo.name), gone),
-    el("div", { class: "answers-side" }, el("div", { class: "waiting" }, el("span", { class: "spinner", "aria-hidden": "true" }), "Looking …"), el("ol", { class: "answers" })),
+    el(
+      "div",
+      { class: "answers-side" },
+      el("div", { class: "waiting" }, el("span", { class: "spinner", "aria-hidden": "true" }), "Looking …"),
+      el("ol", { class: "answers" }),
+    ),
     el("section", { class: "why", id: `why-${photo.key}`, "aria-label": "Why", hidden: true }),
   );
 }
@@ -52,7 +69,8 @@ function drawCard(photo) {
     return;
   }
   // The newest photo explains its best answer unasked: one sees at once that there are reasons.
-  if (photo.selected === null && photo.fresh !== false && photo === state.photos[0]) photo.selected = photo.labels[0]?.id ?? null;
+  if (photo.selected === null && photo.fresh !== false && photo === state.photos[0])
+    photo.selected = photo.labels[0]?.id ?? null;
   photo.fresh = false;
   const why = card.querySelector(".why");
   showAnswers(card.querySelector(".answers"), photo, {

@@ -53,8 +53,20 @@ export function searchBox({ label, placeholder = "Search by name", onpick, keep 
     const also = sense.lemmas.slice(1, 4).join(", ");
     return el(
       "li",
-      { id: `${list.id}-${at}`, role: "option", "aria-selected": "false", onmousedown: (event) => event.preventDefault(), onclick: () => pick(sense) },
-      el("span", { class: "suggestion-name" }, el("b", {}, sense.name), also && el("span", { class: "soft" }, `, ${also}`), mark(sense.mark)),
+      {
+        id: `${list.id}-${at}`,
+        role: "option",
+        "aria-selected": "false",
+        onmousedown: (event) => event.preventDefault(),
+        onclick: () => pick(sense),
+      },
+      el(
+        "span",
+        { class: "suggestion-name" },
+        el("b", {}, sense.name),
+        also && el("span", { class: "soft" }, `, ${also}`),
+        mark(sense.mark),
+      ),
       el("span", { class: "suggestion-text" }, sense.definition || sense.id),
     );
   }
@@ -71,7 +83,11 @@ export function searchBox({ label, placeholder = "Search by name", onpick, keep 
       found = [];
     }
     active = -1;
-    const nothing = el("li", { class: "nothing", role: "option", "aria-disabled": "true", "aria-selected": "false" }, `No class has “${query}” in its name.`);
+    const nothing = el(
+      "li",
+      { class: "nothing", role: "option", "aria-disabled": "true", "aria-selected": "false" },
+      `No class has “${query}” in its name.`,
+    );
     list.replaceChildren(...(found.length ? found.map(option) : [nothing]));
     list.hidden = false;
     input.setAttribute("aria-expanded", "true");

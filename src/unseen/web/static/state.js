@@ -144,12 +144,15 @@ async function rerankOnce() {
   if (!photos.length) return emit("ranked");
   const before = photos[0].labels[0]?.id;
   for (let at = 0; at < photos.length && !again; at += RANKED) await rankSome(photos.slice(at, at + RANKED));
-  if (photos[0].labels[0] && photos[0].labels[0].id !== before) announce(`Best answer now: ${photos[0].labels[0].name}`);
+  if (photos[0].labels[0] && photos[0].labels[0].id !== before)
+    announce(`Best answer now: ${photos[0].labels[0].name}`);
   emit("ranked");
 }
 
 async function rankSome(photos) {
-  const watch = info().added.slice(-5).map((added) => added.id);
+  const watch = info()
+    .added.slice(-5)
+    .map((added) => added.id);
   let answer;
   try {
     answer = await api.rank({ tokens: photos.map((photo) => photo.token), watch, ...ranking() });

@@ -37,7 +37,8 @@ export async function showWhy(panel, id) {
 }
 
 function sentences(why) {
-  if (why.mark === "seen") return "The network was trained on photos of this class. Seen classes near it are shown here.";
+  if (why.mark === "seen")
+    return "The network was trained on photos of this class. Seen classes near it are shown here.";
   const together = Math.round(100 * why.neighbours.reduce((sum, near) => sum + near.share, 0));
   const rest = together < 90 ? ` They give ${together} % of it; the rest comes in small parts from many others.` : "";
   return `The network was never shown a photo of this class. Its classifier is put together from those of seen classes, above all of the ones shown here.${rest}`;
@@ -63,7 +64,10 @@ function layOut(why) {
   const shares = new Map(why.neighbours.map((near) => [near.id, near.share]));
   const ends = (id) => id === why.id || shares.has(id);
   const rows = [];
-  const weight = (id) => (shares.get(id) || 0) + (id === why.id ? 2 : 0) + (below.get(id) || []).reduce((sum, next) => sum + weight(next), 0);
+  const weight = (id) =>
+    (shares.get(id) || 0) +
+    (id === why.id ? 2 : 0) +
+    (below.get(id) || []).reduce((sum, next) => sum + weight(next), 0);
   const walk = (id, level, parent) => {
     const chain = [id];
     let next = below.get(id) || [];
@@ -87,11 +91,20 @@ function picture(rows, why, width) {
   const room = narrow ? 92 : 150; // of the shares on the right
   const x = (row) => 12 + row.level * step;
   const y = (at) => at * ROW + ROW / 2;
-  const drawing = svg("svg", { class: "tree-drawing", width, height: rows.length * ROW, viewBox: `0 0 ${width} ${rows.length * ROW}`, role: "group", "aria-label": `The place of ${why.name} in the hierarchy` });
+  const drawing = svg("svg", {
+    class: "tree-drawing",
+    width,
+    height: rows.length * ROW,
+    viewBox: `0 0 ${width} ${rows.length * ROW}`,
+    role: "group",
+    "aria-label": `The place of ${why.name} in the hierarchy`,
+  });
   rows.forEach((row, at) => {
     if (row.parent < 0) return;
     const from = x(rows[row.parent]);
-    drawing.append(svg("path", { class: "branch", d: `M${from} ${y(row.parent) + 7}V${y(at) - 6}q0 6 6 6H${x(row) - 9}` }));
+    drawing.append(
+      svg("path", { class: "branch", d: `M${from} ${y(row.parent) + 7}V${y(at) - 6}q0 6 6 6H${x(row) - 9}` }),
+    );
   });
   const most = Math.max(...why.neighbours.map((near) => near.share), 1e-6);
   rows.forEach((row, at) => {
@@ -100,11 +113,31 @@ function picture(rows, why, width) {
     const left = x(row) + 14;
     const space = width - left - (row.share === undefined ? 6 : room + 10);
     const names = row.chain.map((id) => why.nodes[id].name);
-    const text = svg("text", { x: left, y: y(at) + 4.5, class: self ? "self" : row.share === undefined ? "between" : "near" });
+    const text = svg("text", {
+      x: left,
+      y: y(at) + 4.5,
+      class: self ? "self" : row.share === undefined ? "between" : "near",
+    });
     const title = svg("title", {}, names.join(" › "));
     fit(text, names, space, self ? 650 : 450);
-    const group = svg("a", { href: `#explore/${encodeURIComponent(row.id)}`, class: "twig" }, title, glyph(kind, x(row), y(at), row.share === undefined && !self), text);
-    if (self) group.prepend(svg("rect", { class: "self-back", x: x(row) - 11, y: y(at) - 13, width: width - x(row) + 10, height: 26, rx: 8 }));
+    const group = svg(
+      "a",
+      { href: `#explore/${encodeURIComponent(row.id)}`, class: "twig" },
+      title,
+      glyph(kind, x(row), y(at), row.share === undefined && !self),
+      text,
+    );
+    if (self)
+      group.prepend(
+        svg("rect", {
+          class: "self-back",
+          x: x(row) - 11,
+          y: y(at) - 13,
+          width: width - x(row) + 10,
+          height: 26,
+          rx: 8,
+        }),
+      );
     drawing.append(group);
     if (row.share !== undefined) drawing.append(...shareBar(row.share, most, width - room, y(at), room, narrow));
   });
@@ -122,7 +155,9 @@ function shareBar(share, most, x, y, room, narrow) {
   const parts = [svg("text", { class: "share", x: x + room - 4, y: y + 4.5, "text-anchor": "end" }, `${percent} %`)];
   if (length > (narrow ? 30 : 0)) {
     parts.push(svg("rect", { class: "share-track", x, y: y - 3, width: length, height: 6, rx: 3 }));
-    parts.push(svg("rect", { class: "share-fill", x, y: y - 3, width: Math.max(3, (length * share) / most), height: 6, rx: 3 }));
+    parts.push(
+      svg("rect", { class: "share-fill", x, y: y - 3, width: Math.max(3, (length * share) / most), height: 6, rx: 3 }),
+    );
   }
   return parts;
 }
