@@ -26,6 +26,8 @@ from unseen.backbones import PhotoTransform, load_backbone
 from unseen.errors import UnseenError
 from unseen.feature_store import FeatureStore, block_path, blocks_of, read_index
 from unseen.features import build_store
+from unseen.metrics import HitCounter
+from unseen.scoring import Scorer
 
 TESTS = Path(__file__).parent
 QUIET = {"workers": 0, "batch": 4, "show_progress": False}
@@ -42,10 +44,10 @@ def picture(path: Path, seed: int, size: tuple[int, int] = (30, 26), **options) 
 def folder(tmp_path) -> Path:
     """Classes of 1, 9, 0 and 5 photos, one file of which is no photo."""
     images = tmp_path / "images"
-    for class_id, count in (("one", 1), ("nine", 9), ("none", 0), ("five", 5)):
+    for place, (class_id, count) in enumerate((("one", 1), ("nine", 9), ("none", 0), ("five", 5))):
         (images / class_id).mkdir(parents=True)
         for number in range(count):
-            picture(images / class_id / f"{number}.png", hash((class_id, number)) % 1000)
+            picture(images / class_id / f"{number}.png", 10 * place + number)
     (images / "five" / "2.png").write_text("no photo")
     return images
 
@@ -301,6 +303,32 @@ def test_two_processes_under_torchrun_make_the_store_of_one(tmp_path, folder):
     result = json.loads(done.stdout)
     assert (result["photos"], result["new"], result["unreadable"], result["classes"]) == (41, 41, 1, 13)
     assert contents(tmp_path / "one") == contents(tmp_path / "two")
+
+
+def test_metrics_of_two_shares_are_exactly_those_of_the_whole(tmp_path, folder, backbone):
+    """As two processes would count them: other batches, other threads, states merged."""
+    build_store(folder, tmp_path / "store", backbone, **QUIET)
+    store, classes = FeatureStore.open(tmp_path / "store"), ["five", "nine", "one"]
+    random_classes = np.random.default_rng(0).standard_normal((400, tiny_network.FEATURES), dtype=np.float32)
+    scorer = Scorer(np.repeat(random_classes, 2, axis=0))  # every class has a twin: a tie for each photo
+
+    def count(ids: list[str], size: int) -> HitCounter:
+        counter = HitCounter(classes)
+        for batch in store.batches(size, ids):
+            labels = np.array([classes.index(id) for id in batch.class_ids])
+            ranks = scorer.ranks(batch.features, labels)
+            counter.update(labels, ranks.greater, ranks.equal)
+        return counter
+
+    whole, threads = count(classes, 1024), torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        merged = count(["nine"], 2)
+        merged.merge(count(["five", "one"], 3).state())
+    finally:
+        torch.set_num_threads(threads)
+    assert whole.by_image() == merged.by_image() and whole.by_class() == merged.by_class()
+    assert whole.table() == merged.table() and whole.coverage == (3, 3)
 
 
 class Second:

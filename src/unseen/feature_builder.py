@@ -226,7 +226,7 @@ def _list_sources(folder: Path) -> tuple[list[Source], dict[str, str]]:
     sources, broken = [], {}
     for name in names:
         try:
-            found = os.stat(folder / name)
+            found = os.stat(os.path.join(folder, name))  # pathlib would take longer than the disk
             sources.append(Source(name, found.st_size, found.st_mtime_ns))
         except OSError as error:  # a link that leads nowhere or in a circle
             sources.append(Source(name, -1, -1))
