@@ -37,7 +37,7 @@ class Page:
         self.driver.get(f"{self.address}/{view}")
         self.until("return document.body.dataset.ready")
 
-    def until(self, script: str, *arguments, seconds: float = 15):
+    def until(self, script: str, *arguments, seconds: float = 30):
         """Wait until the script returns something true, and return that."""
         return WebDriverWait(self.driver, seconds, poll_frequency=0.05).until(
             lambda driver: driver.execute_script(script, *arguments), f"never true: {script}"

@@ -166,9 +166,8 @@ def grow(page, name: str, parent: str) -> None:
     assert parent in page.text(".chip")
     page.find("#grow-definition").send_keys("a friendly striped cat")
     page.click("#grow-form button[type=submit]")
-    page.until(
-        "return [...document.querySelectorAll('.added-name a')].some((a) => a.textContent === arguments[0])", name
-    )
+    added = "return [...document.querySelectorAll('.added-name a')].some((a) => a.textContent === arguments[0])"
+    page.until(added, name, seconds=90)  # the first time the encoder of definitions is loaded
 
 
 def test_add_a_class_see_it_answer_take_it_out_again(page):
