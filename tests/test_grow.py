@@ -60,13 +60,13 @@ def test_hidden_classes_come_back_as_training_would_have_predicted_them(method):
 
 @pytest.fixture(scope="module")
 def fifty(photos):
-    """A hierarchy, 50 of its leaves with photos, the built-in network, and the features of a photo of each."""
+    """A hierarchy, 50 of its leaves, the built-in network, and the features of a photo of every second one."""
     available = [folder.name for folder in sorted((photos / "unseen").iterdir())]
     full = Taxonomy.imagenet().subgraph([*imagenet_1k(), *available])
     leaves = sorted(set(full.leaves) & set(available))
     hidden = leaves[:: len(leaves) // 50][:50]
     network = load_backbone()
-    pixels = [network.transform.open(sorted((photos / "unseen" / id).iterdir())[0]) for id in hidden]
+    pixels = [network.transform.open(sorted((photos / "unseen" / id).iterdir())[0]) for id in hidden[::2]]
     return full, hidden, network, network.features(torch.stack(pixels)).numpy()
 
 
@@ -86,7 +86,8 @@ def test_fifty_hidden_classes_and_their_photos(fifty, name, settings):
     order = [hidden.index(model.bundle.ids[row]) for row in model.candidates(hidden)]
     assert np.allclose(model.scores(features, hidden), scores[:, order], atol=1e-3)
     if name == "kin":  # by chance 2 % and 10 %; DGP knows nothing yet after two epochs
-        rank = (scores > np.diagonal(scores)[:, None]).sum(axis=1)
+        own = scores[np.arange(25), np.arange(0, 50, 2)]
+        rank = (scores > own[:, None]).sum(axis=1)
         assert (rank < 1).mean() > 0.3 and (rank < 5).mean() > 0.6
 
 
