@@ -118,7 +118,7 @@ class CompareRequest(Strict):
 
 class Column(BaseModel):
     bundle: str = Field(description="The bundle's name; `network` for the network alone.")
-    title: str
+    title: str = Field(description="The bundle's name, or the network's.")
     method: str
     labels: list[Label]
     crowd: float

@@ -130,8 +130,7 @@ class Service:
             if served.network not in met:
                 met.add(served.network)
                 alone = served.network_alone(photo.features[served.network], k)
-                title = f"{served.bundle.backbone.name} alone"
-                columns.append({"bundle": NETWORK, "title": title, "method": NETWORK} | alone)
+                columns.append({"bundle": NETWORK, "title": served.bundle.backbone.name, "method": NETWORK} | alone)
         for served in chosen:
             options = {"k": k, "candidates": served.candidates(candidates), "shift": 0.0}
             answer = self.rank(served, [("", photo)], **options)[0]
@@ -180,9 +179,9 @@ class Service:
         """Write the bundle with all its added classes into a new folder of the save folder."""
         self._may_change()
         folder = self.save_folder / slug(name)
-        if folder.exists():
-            raise Refused(409, f"There is a bundle named {folder.name} already: choose another name.")
         with self._growing:
+            if folder.exists():
+                raise Refused(409, f"There is a bundle named {folder.name} already: choose another name.")
             return self.served(bundle).bundle.save(folder)
 
     def _may_change(self) -> None:

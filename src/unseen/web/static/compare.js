@@ -89,7 +89,7 @@ function column(answer) {
   const alone = answer.bundle === "network";
   const known = state.bundles.find((bundle) => bundle.name === answer.bundle);
   const text = alone
-    ? "only knows what it was trained on"
+    ? `${answer.title}; only knows what it was trained on`
     : `${answer.method}, ${known ? number(known.classes) : ""} classes`;
   const box = el(
     "section",
