@@ -26,7 +26,8 @@ class Served:
     def __init__(self, name: str, model: ZeroShotClassifier, reach: float = 1.0):
         self.name, self.model, self.reach = name, model, reach
         self.bundle, self.taxonomy = model.bundle, model.bundle.taxonomy
-        self.network = model.bundle.backbone.checksum
+        info = model.bundle.backbone
+        self.network = f"{info.checksum} {info.transform}"  # bundles for which these are the same share features
 
     def info(self) -> dict[str, Any]:
         bundle = self.bundle

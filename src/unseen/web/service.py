@@ -6,7 +6,7 @@ import re
 import threading
 import time
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +51,7 @@ class Service:
         self.read_only = read_only
         self.started = time.monotonic()
         self.photos = PhotoMemory()
-        self.workers: dict[str, NetworkWorker] = {}  # by the checksum of the network's weights
+        self.workers: dict[str, NetworkWorker] = {}  # by `Served.network`
         self.bundles: dict[str, Served] = {}
         self._growing = threading.Lock()
         self._ranker = Batcher("ranker", _rank_together, most=64)
@@ -60,14 +60,13 @@ class Service:
             if served.network not in self.workers:
                 self.workers[served.network] = NetworkWorker(model.backbone, batch)
 
-    def warm_up(self, say: Callable[[str], None] = lambda message: None) -> None:
+    def warm_up(self) -> None:
         """Run the sample photos through all of it, so that the first visitor waits no longer than the next.
 
         They also give the range of the trade-off slider: as far as the answers of some sample photo still change.
         """
         samples = [path.read_bytes() for path in sample_photos()]
         for served in list(self.bundles.values()):
-            say(f"Warming up {served.name}")
             worker = self.workers[served.network]
             features = np.stack([promise.result() for promise in [worker.submit(photo) for photo in samples]])
             served.reach = _reach(served, features)
