@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
@@ -218,12 +216,31 @@ def test_mistakes_are_told(bundle, nodes, says):
         add_classes(bundle, nodes)
 
 
-def test_a_bundle_whose_vectors_are_gone_says_so(bundle):
-    provenance = [{"kind": "file", "source": "/nowhere/glove.txt", "name": "glove.txt"}]
-    parts = (bundle.vectors.parts[0],)
-    lost = replace(bundle, vectors=replace(bundle.vectors, parts=parts, names=("glove.txt",), provenance=provenance))
-    with pytest.raises(UnseenError, match=r"'glove.txt' came from /nowhere/glove.txt, which is not here"):
-        add_classes(lost, [Node("x", "x", DOG)])
+def test_a_file_of_vectors_that_moved_can_be_given_again(tmp_path):
+    words = ["animal", "dog", "cat", "pup"]
+    (tmp_path / "words.txt").write_text("".join(f"{word} {i} 1 {i * i}\n" for i, word in enumerate(words)))
+    bundle = small_bundle("kin", str(tmp_path / "words.txt"))
+    (tmp_path / "words.txt").rename(tmp_path / "moved.txt")
+    node = Node("pup", "pup", DOG)
+    with pytest.raises(UnseenError, match=r"'words.txt' came from .*words.txt, which is not here"):
+        add_classes(bundle, [node])
+    grown = add_classes(bundle, [node], vectors=tmp_path / "moved.txt")
+    assert grown.vectors.matrix[-1] == pytest.approx(np.array([3, 1, 9]) / np.sqrt(91), abs=1e-6)
+    (tmp_path / "moved.txt").write_text("pup 1 2 3\n")
+    with pytest.raises(UnseenError, match="are not those the bundle was made with"):
+        add_classes(bundle, [node], vectors=tmp_path / "moved.txt")
+
+
+def test_a_callable_is_given_again():
+    def lengths(names):
+        return np.array([[len(name), 1.0] for name in names])
+
+    bundle = small_bundle("kin", lengths)
+    with pytest.raises(UnseenError, match="'lengths' came from callable lengths, which is not here"):
+        add_classes(bundle, [Node("pup", "pup", DOG)])
+    model = ZeroShotClassifier(bundle, small_backbone(), device="cpu")
+    model.add("pup", parents=DOG, vectors=lengths)
+    assert model.bundle.vectors.matrix[-1] == pytest.approx(np.array([3, 1]) / np.sqrt(10), abs=1e-6)
 
 
 # -- fewer classes, other names ------------------------------------------------------------------------------------

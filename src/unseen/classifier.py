@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -184,10 +184,11 @@ class ZeroShotClassifier:
         parents: str | Sequence[str] = (),
         definition: str = "",
         id: str | None = None,
+        vectors: str | Path | Callable | None = None,
     ) -> str:
         """Add a class by name (or names) and parents; it takes part in the answers at once. Returns its id.
 
-        For a WordNet id the rest may be left out: `model.add(id="n02439398")`.
+        For a WordNet id the rest may be left out: `model.add(id="n02439398")`. `vectors`: see `grow.add_classes`.
         """
         from unseen.grow import add_classes
         from unseen.suggest import slug
@@ -197,7 +198,7 @@ class ZeroShotClassifier:
         if not names and id is None:
             raise UnseenError("a new class needs a name, or the id of a WordNet noun")
         new = Node(id or slug(names[0]), names, parents, definition)
-        self.replace_bundle(add_classes(self.bundle, [new]))
+        self.replace_bundle(add_classes(self.bundle, [new], vectors))
         return new.id
 
     def replace_bundle(self, bundle: Bundle) -> None:

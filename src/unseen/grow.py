@@ -7,8 +7,9 @@ before keep theirs: adding one never moves the answers for the others against ea
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
@@ -21,12 +22,14 @@ from unseen.taxonomy_additions import check_connected, completed, connecting_nod
 from unseen.text_encoder import encoder_installed, needs_encoder
 
 
-def add_classes(bundle: Bundle, nodes: Sequence[Node]) -> Bundle:
+def add_classes(bundle: Bundle, nodes: Sequence[Node], vectors: str | Path | Callable | None = None) -> Bundle:
     """The bundle with new classes, each given by id, names, parents and perhaps a definition.
 
     A parent may be an id, or a name that means one class only; a new class may be the parent of another new one.
     Parents that only WordNet has come along with what is above them. For a WordNet id, names and parents may be left
     out. A node that so far only connected others becomes a class, with the classifier that it has.
+
+    `vectors`: the bundle's file of word vectors where it lies now, or its callable, if the bundle cannot find them.
     """
     if not nodes:
         raise UnseenError("no class to add was given")
@@ -38,14 +41,14 @@ def add_classes(bundle: Bundle, nodes: Sequence[Node]) -> Bundle:
     taxonomy = bundle.taxonomy.extend([*connecting, *new]) if new else bundle.taxonomy
     check_connected(bundle.taxonomy, taxonomy, [node.id for node in new])
     rows = np.arange(len(bundle), len(taxonomy))
-    vectors, guessed = _grown_vectors(bundle, taxonomy, rows)
+    encoded, guessed = _grown_vectors(bundle, taxonomy, rows, vectors)
     added = [node.id for node in nodes]
     kept = [i for i in bundle.connecting if i not in set(added)]
     return replace(
         bundle,
         taxonomy=taxonomy,
-        vectors=vectors,
-        solution=_grown_solution(bundle, method, taxonomy, vectors, rows, guessed),
+        vectors=encoded,
+        solution=_grown_solution(bundle, method, taxonomy, encoded, rows, guessed),
         added=bundle.added + added,
         connecting=kept + [node.id for node in connecting],
         path=None,
@@ -142,7 +145,9 @@ def _grown_solution(bundle: Bundle, method, taxonomy: Taxonomy, vectors: ClassVe
     )
 
 
-def _grown_vectors(bundle: Bundle, taxonomy: Taxonomy, rows: np.ndarray) -> tuple[ClassVectors, list[str]]:
+def _grown_vectors(
+    bundle: Bundle, taxonomy: Taxonomy, rows: np.ndarray, given: str | Path | Callable | None
+) -> tuple[ClassVectors, list[str]]:
     """The stored vectors with rows for the new classes from the same sources; and the ids whose text had to be guessed.
 
     Without the sentence encoder the text vector of a class that is not WordNet's is the mean of its parents'.
@@ -157,7 +162,7 @@ def _grown_vectors(bundle: Bundle, taxonomy: Taxonomy, rows: np.ndarray) -> tupl
             unreadable = np.array([row for row in rows if needs_encoder(taxonomy, [row])], np.int64)
         readable = np.setdiff1d(rows, unreadable)
         if len(readable):
-            semantics = semantics_from_provenance(source)
+            semantics = semantics_from_provenance(source, given if source.get("kind") in ("file", "callable") else None)
             part[readable] = normalise_rows(semantics.encode(taxonomy, readable))
             if hasattr(semantics, "missed_words"):
                 missed.update(semantics.missed_words(taxonomy, readable))

@@ -37,6 +37,9 @@ def add(
     ] = None,
     definition: Annotated[str, typer.Option(help="What it is, in a sentence.")] = "",
     csv: Annotated[Path | None, typer.Option(help="Many classes: a CSV with id,name,parent[,definition].")] = None,
+    vectors: Annotated[
+        Path | None, typer.Option(help="The bundle's own file of word vectors, if it lies elsewhere now.")
+    ] = None,
     overwrite: OverwriteOption = False,
     json_: JsonFlag = False,
 ) -> None:
@@ -66,7 +69,7 @@ def add(
         if known:
             say(f"{len(known):,} classes of {csv} are in the bundle already: {', '.join(known[:5])}"
                 f"{', ...' if len(known) > 5 else ''}")  # fmt: skip
-    grown = add_classes(old, nodes)
+    grown = add_classes(old, nodes, vectors)
     grown.save(out)
     _tell(grown, nodes)
     added = [_describe(grown, node.id) for node in nodes]
