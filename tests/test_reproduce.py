@@ -224,7 +224,19 @@ def test_paper_level_on_stand_ins(tmp_path, level):
 
 def test_candidates_without_the_authors_lists():
     bare = Level("embedded", "imagenet", "glove", "efficientnet-lite0", has_lists=False)
-    assert [bare.candidates(spec) for spec in ("2-hops", "3-hops+1K", "all")] == ["hops:2", "hops:3+1K", "unseen"]
+    assert [bare.candidates(spec) for spec in ("2-hops", "3-hops+1K", "all")] == ["hops:1", "hops:2+1K", "unseen"]
+
+
+def test_what_the_authors_call_two_hops_is_distance_one(monkeypatch, authors_lists):
+    """So that the built-in hierarchy stands in for their lists as well as it can."""
+    monkeypatch.undo()
+    from unseen.splits import paper_list
+    from unseen.taxonomy import Taxonomy
+
+    taxonomy = Taxonomy.paper()
+    distance = dict(zip(taxonomy.ids, taxonomy.hops_from(paper_list("train")).tolist(), strict=True))
+    assert sum(distance[id] == 1 for id in paper_list("2-hops")) == 1548
+    assert sum(1 <= distance[id] <= 2 for id in paper_list("3-hops")) == 5977
 
 
 def test_awa2_without_the_authors_lists_is_left_out(tmp_path, level):

@@ -82,15 +82,17 @@ def page(rows: Sequence[dict[str, Any]], average: str, work: Reproduction) -> st
         for spec, (classes, listed, images) in (measured["coverage"] if measured else {}).items()
         if "+" not in spec
     ]
+    names = [row["method"] for row in rows]
+    chosen = "" if names == list(METHODS) else f" --methods {','.join(names)}"
     parts = [
-        "# All methods on the same photos",
+        "# Methods on the same photos",
         f"Hit@k in per cent, averaged over {'classes' if average == 'class' else 'images'}: all methods with the same "
         "features, candidates and seen photos, none finetuned. Seen, unseen, their harmonic mean H and AUSUC (the area "
         "under the curve over all shifts of the seen classes' scores) are Hit@1 on photos of both kinds over "
         "2-hops+1K, averaged over classes, without any shift. Seconds are those of stage 1, from names and network to "
         "all classifiers.",
         f"Hierarchy {level.graph}, network {level.backbone}. Photos: {'; '.join(covered)}.",
-        f"Made by `unseen compare --photos DIR --epochs {lengths.epochs} --gcnz-epochs {lengths.gcnz_epochs} "
+        f"Made by `unseen compare --photos DIR --epochs {lengths.epochs} --gcnz-epochs {lengths.gcnz_epochs}{chosen} "
         "--markdown FILE`. The paper trains its graph networks for 3,000 epochs.",
         markdown(table(rows, average)),
     ]

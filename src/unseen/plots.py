@@ -8,7 +8,7 @@ from typing import Any
 from unseen.errors import UnseenError
 
 COLOURS = {"DGP": "#b5179e", "SGCN": "#4361ee", "GCNZ": "#4cc9f0", "GAT": "#2a9d8f", "kin": "#f77f00",
-           "structural": "#6c757d", "ConSE": "#bc6c25", "SYNC": "#a3b18a", "EXEM": "#ffb703"}  # fmt: skip
+           "structural": "#6c757d", "ConSE": "#bc6c25", "SYNC": "#a3b18a", "EXEM": "#588157"}  # fmt: skip
 
 
 def draw_plots(results: dict[str, dict[str, Any]]) -> dict[str, bytes]:
@@ -114,10 +114,10 @@ def _by_distance(distances: dict | None) -> bytes | None:
         return None
     figure, axes = _figure()
     for label, by_hops in distances.items():
-        hops = sorted(map(int, by_hops))
+        hops = [h for h in sorted(map(int, by_hops)) if h > 0]  # -1: no way to any seen class
         axes[0].plot(hops, [by_hops[str(h)]["hit@1"] for h in hops], marker="o", ms=4, label=label, **_style(label))
     counts = next(iter(distances.values()))
-    hops = sorted(map(int, counts))
+    hops = [h for h in sorted(map(int, counts)) if h > 0]
     axes[0].set_xticks(hops, [f"{h}\n({counts[str(h)]['classes']})" for h in hops])
     axes[0].set(title="All unseen classes as candidates", xlabel="hops to the nearest seen class (classes with photos)",
                 ylabel="Hit@1 over classes (%)", ylim=(0, None))  # fmt: skip
@@ -134,7 +134,7 @@ def _speed(training: dict | None) -> bytes | None:
     seconds = [max(entry["seconds"], 0.01) for _, entry in items]
     bars = axes[0].barh(names, seconds, color=[_style(label)["color"] for label, _ in items])
     axes[0].bar_label(bars, [f"{value:.0f} s" for value in seconds], padding=3, fontsize=8)
-    axes[0].set(title="From names and network to all classifiers", xlabel="seconds", xscale="log")
+    axes[0].set(title="Stage 1, start to end", xlabel="seconds")
     axes[0].margins(x=0.15)
     axes[0].grid(visible=False, axis="y")
     return _finish(figure)

@@ -65,6 +65,9 @@ def _blocks(results: dict[str, dict], others: list[str], plots: dict[str, bytes]
     if missing:
         why = " (made with other settings)" if set(missing) <= set(others) else ""
         blocks.append(("p", f"**Not run: {', '.join(missing)}**{why}."))
+    unfinished = [name for name, result in tables.items() if result.get("partial")]
+    if unfinished:
+        blocks.append(("p", f"**Unfinished, some rows are not trained yet: {', '.join(unfinished)}.**"))
     found = trends(results)
     if found:
         blocks += [("h2", "What came out"), ("p", "The paper's claims, as they came out here."), ("list", found)]
