@@ -10,8 +10,8 @@ class Masks:
     """Draws the mask of each layer's input: 0 with probability `rate`, else 1 / (1 - rate).
 
     At rate 0.5 a mask needs one random bit an entry: on a CPU, bytes of random bits are looked up in a table of 256 x 8
-    factors, which costs a tenth of drawing a uniform number for each entry. The memory of a layer's mask is used again at the
-    next draw for that layer, so a mask is valid until then.
+    factors, which costs a tenth of drawing a uniform number for each entry. The memory of a layer's mask is used again
+    at the next draw for that layer, so a mask is valid until then.
     """
 
     def __init__(self, rate: float, generator: torch.Generator, dtype: torch.dtype = torch.float32, first: int = 0):
