@@ -38,7 +38,7 @@ LENGTHS = {
     "embedded": Lengths(300, 100, 0),
     "quick": Lengths(10, 2, 1, 16),
 }
-QUICK_PHOTOS = 120  # of each folder
+QUICK_PHOTOS = 48  # of each folder
 
 
 @dataclass(frozen=True)
