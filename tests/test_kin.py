@@ -71,7 +71,27 @@ def test_is_scikit_learns_kernel_ridge_on_the_formulas_kernel(parts):
     model = KernelRidge(alpha=0.2, kernel="precomputed").fit(known, targets - targets.mean(axis=0))
     deviation = model.predict(plain_kernel(problem, everyone, problem.seen, kin.settings))
     expected = deviation / (np.linalg.norm(deviation, axis=1, keepdims=True) + kin.settings.floor)
-    assert np.allclose(solution.classifiers, targets.mean(axis=0) + expected, atol=1e-4)
+    unseen = np.setdiff1d(everyone, problem.seen)
+    assert np.allclose(solution.classifiers[unseen], targets.mean(axis=0) + expected[unseen], atol=1e-4)
+
+
+def test_seen_classes_are_as_long_as_if_they_had_been_left_out():
+    """Against refits without each class in turn: their direction is their own, their length that of the refit."""
+    problem = make_problem()
+    kin = make_method("kin", FIXED)
+    floor, mean = kin.settings.floor, problem.targets().mean(axis=0)
+    found = kin.fit(problem, Run()).classifiers[problem.seen] - mean
+    known = plain_kernel(problem, problem.seen, problem.seen, kin.settings)
+    centred = problem.targets() - mean
+    for place in range(len(centred)):
+        rest = np.delete(np.arange(len(centred)), place)
+        left_out = KernelRidge(alpha=0.2, kernel="precomputed").fit(known[np.ix_(rest, rest)], centred[rest])
+        length = np.linalg.norm(left_out.predict(known[place : place + 1, rest]))
+        inside = KernelRidge(alpha=0.2, kernel="precomputed").fit(known, centred).predict(known[place : place + 1])[0]
+        own = np.linalg.norm(inside) / (np.linalg.norm(inside) + floor)
+        assert np.linalg.norm(found[place]) == pytest.approx(min(length / (length + floor), own), abs=1e-4)
+        cosine = found[place] @ inside / np.linalg.norm(found[place]) / np.linalg.norm(inside)
+        assert cosine == pytest.approx(1, abs=1e-4)
 
 
 def test_trust_is_what_the_posterior_explains():
@@ -118,7 +138,8 @@ def test_floor_shortens_weak_deviations_most():
     assert np.allclose(lengths[0.0], 1, atol=1e-5)
     trust = make_method("kin", FIXED).fit(problem, Run()).trust
     assert (lengths[0.05] < 1).all()
-    assert np.corrcoef(lengths[0.05], trust)[0, 1] > 0.5
+    unseen = np.setdiff1d(np.arange(len(trust)), problem.seen)
+    assert np.corrcoef(lengths[0.05][unseen], trust[unseen])[0, 1] > 0.5
 
 
 def grown(problem: Problem, node: Node, vector: np.ndarray) -> Problem:

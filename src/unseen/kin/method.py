@@ -15,7 +15,7 @@ from unseen.kin.inputs import Inputs, Kernel, gather, natural_width
 from unseen.methods import Solution
 from unseen.problem import Problem
 from unseen.projections import Append1
-from unseen.ridge import Ridges
+from unseen.ridge import Ridges, leave_one_out
 from unseen.run import Run
 
 CHUNK = 4096  # classes at a time: the kernel against the seen classes is CHUNK x M
@@ -49,7 +49,9 @@ class Kin:
         d(u) = K(u, S) (K(S, S) + ridge I)^-1 (W(S) - mu),          W~(u) = mu + d(u) / (|d(u)| + floor)
 
     with S the seen classes, W their classifiers scaled to length 1, mu the mean of W. `Kernel` has K's formula. A class
-    that nothing seen resembles has a small d; `floor` keeps it from being blown up to a confident answer.
+    that nothing seen resembles has a small d; `floor` keeps it from being blown up to a confident answer. A seen class
+    has its own classifier among those that it is predicted from, and so a longer d than an unseen one would have: its
+    d / (|d| + floor) is shortened to the length that it would have had, had it been left out.
 
     The state is the solved system and the seen classes' inputs as they were at training time. A class that is added
     later changes z of its ancestors and of the classes below them, a little; the seen classes' stored z stays as it
@@ -76,6 +78,7 @@ class Kin:
             "dual": system.solve(targets - mean, ridge).astype(np.float32),
             "inverse": system.inverse(ridge).astype(np.float32),
             "mean": mean.astype(np.float32),
+            "seen_scale": self._left_out_scale(system, targets - mean, ridge),
             "word_widths": np.array(kernel.words, np.float32),
             "propagated_widths": np.array(kernel.propagated, np.float32),
             **_saved(seen, problem),
@@ -86,6 +89,7 @@ class Kin:
         for part, likeness in self._likeness(problem, state, rows, inputs):
             classifiers[part] = self._classifiers(likeness, state)
             trust[part] = _explained(likeness, state)
+        _shorten_seen(classifiers, rows, problem, state)
         trust[problem.seen] = 1.0
         details = {"weights": int(state["dual"].size), "chosen": {"width": width, "ridge": ridge}}
         if found is not None:
@@ -97,6 +101,7 @@ class Kin:
         classifiers = np.empty((len(rows), state["dual"].shape[1]), np.float32)
         for part, likeness in self._likeness(problem, state, rows):
             classifiers[part] = self._classifiers(likeness, state)
+        _shorten_seen(classifiers, rows, problem, state)
         return classifiers
 
     def trust(self, problem: Problem, state: dict[str, np.ndarray], rows: np.ndarray | None = None) -> np.ndarray:
@@ -122,6 +127,16 @@ class Kin:
         deviation = likeness @ state["dual"]
         length = np.linalg.norm(deviation, axis=1, keepdims=True)
         return state["mean"] + deviation / (length + max(self.settings.floor, np.finfo(np.float32).tiny))
+
+    def _left_out_scale(self, system: Ridges, centred: np.ndarray, ridge: float) -> np.ndarray:
+        """M: the length of d / (|d| + floor) had the class been left out, over the one that it has."""
+        inverse = system.inverse(ridge)
+        dual = inverse @ centred
+        inside, outside = centred - ridge * dual, leave_one_out(inverse, centred, dual)
+        floor = max(self.settings.floor, np.finfo(np.float32).tiny)
+        lengths = (np.linalg.norm(d, axis=1) for d in (outside, inside))
+        left_out, own = (length / (length + floor) for length in lengths)
+        return np.minimum(left_out / np.maximum(own, np.finfo(np.float32).tiny), 1).astype(np.float32)
 
     def _gather(self, problem: Problem) -> Inputs:
         return gather(problem, self.settings.descendants, self.settings.ancestors, self.settings.decay)
@@ -159,6 +174,15 @@ class Kin:
         for start in range(0, len(rows), CHUNK):
             part = slice(start, start + CHUNK)
             yield part, kernel(inputs[rows[part]], seen)
+
+
+def _shorten_seen(classifiers: np.ndarray, rows: np.ndarray, problem: Problem, state: dict[str, np.ndarray]) -> None:
+    """Bring the seen classes' deviations down to unseen classes' terms, in place."""
+    scale = np.ones(len(problem.taxonomy), np.float32)
+    scale[problem.seen] = state["seen_scale"]
+    chosen = np.flatnonzero(scale[rows] != 1)
+    mean = state["mean"]
+    classifiers[chosen] = mean + scale[rows[chosen], None] * (classifiers[chosen] - mean)
 
 
 def _explained(likeness: np.ndarray, state: dict[str, np.ndarray]) -> np.ndarray:
