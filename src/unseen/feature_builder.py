@@ -7,6 +7,8 @@ import shutil
 import time
 from collections import deque
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 
@@ -73,10 +75,8 @@ class Builder:
             collate_fn=_as_it_is,
             pin_memory=self.backbone.device.type == "cuda",
         )
-        for pixels, reasons in _watched(loader):
-            places = self._asked.popleft()
-            features = self.backbone.features(pixels)[: len(places)].cpu().numpy()
-            self._take(features, reasons, places)
+        for features, reasons in _look(self.backbone, _watched(loader)):
+            self._take(features, reasons, self._asked.popleft())
             rate = self.new / (time.monotonic() - started)
             bar.advance(0, photos=f"{self.new:,}", rate=f"{rate:.0f}/s")
 
@@ -141,6 +141,7 @@ class Builder:
 
     def _take(self, features: np.ndarray, reasons: list[str | None], places: list[tuple[_Block, int]]) -> None:
         """Rows that came from the network, to their blocks."""
+        features = features[: len(places)]  # the last batch was filled up
         finite = np.isfinite(features).all(axis=1)
         with np.errstate(over="ignore"):
             rows = features.astype(self.dtype)
@@ -234,6 +235,40 @@ def _list_sources(folder: Path) -> tuple[list[Source], dict[str, str]]:
     return sources, broken
 
 
+# -- the network -----------------------------------------------------------------------------------------------------
+
+Read = tuple[torch.Tensor, list[str | None]]  # a batch of photos; for each, the reason if it could not be read
+
+
+def _look(backbone: Backbone, batches: Iterator[Read]) -> Iterator[tuple[np.ndarray, list[str | None]]]:
+    """Batches of photos -> features, in their order.
+
+    On a CPU each thread looks at a batch of its own, instead of all sharing one: that is faster, and rounds alike
+    whatever the number of threads, as convolutions sum in an order that depends on the threads which share them.
+    """
+    threads = torch.get_num_threads() if backbone.device.type == "cpu" else 1
+    waiting: deque[tuple[Future, list[str | None]]] = deque()
+    with _one_thread_each(), ThreadPoolExecutor(threads) as pool:
+        for pixels, reasons in batches:
+            waiting.append((pool.submit(lambda batch: backbone.features(batch).cpu().numpy(), pixels), reasons))
+            if len(waiting) > threads:
+                done, reasons = waiting.popleft()
+                yield done.result(), reasons
+        while waiting:
+            done, reasons = waiting.popleft()
+            yield done.result(), reasons
+
+
+@contextmanager
+def _one_thread_each() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
 # -- worker processes ------------------------------------------------------------------------------------------------
 
 
@@ -243,8 +278,8 @@ class _Reader(Dataset):
     def __init__(self, transform: PhotoTransform, batch: int):
         self.transform, self.batch = transform, batch
 
-    def __getitems__(self, paths: list[str]) -> tuple[torch.Tensor, list[str | None]]:
-        # Always a whole batch: networks round differently for other batch sizes.
+    def __getitems__(self, paths: list[str]) -> Read:
+        # Always a whole batch: networks may round differently for other batch sizes.
         pixels = torch.zeros(self.batch, 3, self.transform.size, self.transform.size)
         reasons: list[str | None] = [None] * len(paths)
         for i, path in enumerate(paths):
@@ -261,7 +296,7 @@ def _as_it_is(batch):
     return batch
 
 
-def _watched(loader: DataLoader) -> Iterator[tuple[torch.Tensor, list[str | None]]]:
+def _watched(loader: DataLoader) -> Iterator[Read]:
     """The loader's batches; a worker's death becomes an error that says what to do."""
     try:
         yield from loader

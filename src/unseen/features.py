@@ -39,7 +39,7 @@ from unseen.run import write_atomically, writing
 
 __all__ = ["Built", "FeatureStore", "build_store"]
 
-BATCH = 32
+BATCH_ON_CPU, BATCH_ON_GPU = 16, 128
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def build_store(
     backbone: Backbone,
     *,
     precision: str | None = None,
-    batch: int = BATCH,
+    batch: int | None = None,
     workers: int | None = None,
     retry_unreadable: bool = False,
     show_progress: bool = True,
@@ -80,10 +80,13 @@ def build_store(
     """Features of all photos `images/<class id>/*` in the store `out`, which is made, finished or brought up to date.
 
     Only photos that are new or have changed are read; what was removed leaves the store. `precision`: fp16 (default) or
-    fp32. `workers`: processes that read photos, by default one for each CPU of this process, at most 8; 0 reads here.
+    fp32. `batch`: photos that the network looks at together; on a CPU each thread has a batch of its own. `workers`:
+    processes that read photos, by default one for each CPU of this process, at most 8; 0 reads here.
     `retry_unreadable` gives files that could not be read another chance though they have not changed.
     """
     images, out, started = Path(images), Path(out), time.monotonic()
+    if batch is None:
+        batch = BATCH_ON_CPU if backbone.device.type == "cpu" else BATCH_ON_GPU
     if batch < 1 or (workers is not None and workers < 0):
         raise UnseenError(f"A batch has 1 photo or more, and workers are 0 or more; not {batch} and {workers}.")
     with Processes(str(backbone.device)) as processes, ExitStack() as held:

@@ -31,12 +31,15 @@ def features(
     classes: Annotated[Path | None, typer.Option(help="The network's class ids in its order, one a line.")] = None,
     layer: Annotated[str | None, typer.Option(help="Name of the network's last linear layer, if not found.")] = None,
     weights: Annotated[Path | None, typer.Option(help="Weights of the network: safetensors or a torch file.")] = None,
-    precision: Annotated[str | None, typer.Option(help="fp16 (a new store's) or fp32.", show_default=False)] = None,
+    precision: Annotated[str | None, typer.Option(help="fp16 (what a new store gets) or fp32.")] = None,
     workers: Annotated[
         int | None,
-        typer.Option(min=0, help="Processes that read photos: one for each CPU, at most 8.", show_default=False),
+        typer.Option(min=0, help="Processes that read photos: one for each CPU, at most 8."),
     ] = None,
-    batch: Annotated[int, typer.Option(min=1, help="Photos that the network looks at together.")] = 32,
+    batch: Annotated[
+        int | None,
+        typer.Option(min=1, help="Photos that the network looks at together: 16 on a CPU, 128 on a GPU."),
+    ] = None,
     retry_unreadable: Annotated[bool, typer.Option(help="Try files again that could not be read.")] = False,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, mps.")] = "auto",
     json_: JsonFlag = False,
