@@ -553,7 +553,7 @@ def test_torchrun_restarts_a_group_that_lost_a_process(tmp_path, folder):
     arguments += ["--checkpoint-every", 2, "--resume"]
     results = {}
     for out, script in (("restarted", [str(tmp_path / "restarted.py")]), ("undisturbed", ["-m", "unseen"])):
-        torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "--max-restarts", "1"]
+        torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "--max-restarts", "3"]
         command_line = command(tmp_path / "bundle", "--out", tmp_path / out, *arguments, launcher=torchrun + script)
         done = subprocess.run(command_line, cwd=TESTS, env=environment(), capture_output=True, text=True, timeout=120)
         assert done.returncode == 0, done.stderr
