@@ -9,11 +9,12 @@ from unseen.methods import make_method
 from unseen.run import Run
 
 
-def test_is_the_papers_formula():
+@pytest.mark.parametrize(("other", "label"), [(-1.0, -1.0), (None, -1 / 4)])
+def test_is_the_papers_formula(other, label):
     problem = make_problem(photos=4, features=3)
-    solution = make_method("eszsl", {"gamma": 0.1, "ridge": 2.0}).fit(problem, Run())
+    solution = make_method("eszsl", {"gamma": 0.1, "ridge": 2.0, "other": other}).fit(problem, Run())
     x = problem.features.matrix.T.astype(np.float64)  # D x n
-    y = np.where(problem.features.labels[:, None] == np.arange(5), 1.0, -1.0)
+    y = np.where(problem.features.labels[:, None] == np.arange(5), 1.0, label)
     s = problem.vectors.matrix[problem.seen].T.astype(np.float64)
     gamma, ridge = 0.1 * np.trace(x @ x.T) / len(x), 2.0 * np.trace(s @ s.T) / len(s)
     v = np.linalg.inv(x @ x.T + gamma * np.eye(len(x))) @ x @ y @ s.T @ np.linalg.inv(s @ s.T + ridge * np.eye(len(s)))
@@ -37,6 +38,13 @@ def test_zero_vectors_stay_finite():
     problem = make_problem(photos=3, zero=("dog", "saw"))
     solution = make_method("eszsl").fit(problem, Run())
     assert np.isfinite(solution.projection(problem.features.matrix) @ solution.classifiers.T).all()
+
+
+def test_a_class_without_a_vector_has_no_answer():
+    """Its score would be 0, above the negative scores of classes that do have a vector."""
+    problem = make_problem(photos=3, zero=("saw",))
+    answers = make_method("eszsl").fit(problem, Run()).answers
+    assert np.flatnonzero(~answers).tolist() == [problem.taxonomy.index("saw")]
 
 
 def test_needs_photos_of_seen_classes():

@@ -17,9 +17,13 @@ GRID = tuple(10.0**power for power in range(-3, 4))  # the paper's range for bot
 
 
 class ESZSL:
-    """With X (D x n) the photos' features, Y (n x M) their labels as +1 and -1, S (S x M) the seen classes' vectors:
+    """With X (D x n) the photos' features, Y (n x M) their labels, +1 for the own class and `other` for the rest, and
+    S (S x M) the seen classes' vectors:
 
         V = (X X' + gamma I)^-1  X Y S'  (S S' + lambda I)^-1          score of class u:  f' V s_u
+
+    The paper's `other` is -1. With hundreds of classes those drown the one +1, and every photo gets the class least
+    like the mean vector; -1 / (M - 1) makes a photo's labels add up to 0 instead, and is the default.
 
     Both ridges are chosen, as in the paper, on seen classes that are left out in turn: the pair under which most of
     their photos find their class among the left-out ones. gamma is in units of the mean squared feature (the mean of
@@ -34,6 +38,7 @@ class ESZSL:
         gamma: float | None = None  # None: chosen on seen classes
         ridge: float | None = None  # the paper's lambda; None: chosen on seen classes
         folds: int = 3
+        other: float | None = None  # label of the classes that a photo does not show; None: -1 / (M - 1)
 
     def __init__(self, settings: Settings):
         self.settings = settings
@@ -46,7 +51,7 @@ class ESZSL:
             raise UnseenError("eszsl: the feature store holds no photo of a seen class")
         labels = np.searchsorted(present, store.labels)
         gamma, ridge = self._choose(store.matrix, labels, vectors[present], run)
-        matrix = _System(store.matrix, labels, vectors[present]).solve(gamma, ridge)
+        matrix = _System(store.matrix, labels, vectors[present], self.settings.other).solve(gamma, ridge)
         details = {"weights": matrix.size, "chosen": {"gamma": gamma, "ridge": ridge}}
         answers = problem.vectors.matrix.any(axis=1)  # a class without a vector scores 0, which would beat the rest
         return Solution(self.predict(problem, {}), Linear(matrix), state={}, details=details, answers=answers)
@@ -67,7 +72,8 @@ class ESZSL:
         for number in range(fold.max() + 1):
             out, rest = np.flatnonzero(fold == number), np.flatnonzero(fold != number)
             of_out, of_rest = np.isin(labels, out), np.isin(labels, rest)
-            system = _System(features[of_rest], np.searchsorted(rest, labels[of_rest]), vectors[rest])
+            inside = np.searchsorted(rest, labels[of_rest])
+            system = _System(features[of_rest], inside, vectors[rest], self.settings.other)
             truth = np.searchsorted(out, labels[of_out])
             for position, (gamma, ridge) in enumerate(pairs):
                 scores = features[of_out] @ system.solve(gamma, ridge) @ vectors[out].T
@@ -78,9 +84,10 @@ class ESZSL:
 class _System:
     """X X', S S' and X Y S' diagonalised once, so that every pair of ridges costs two small products."""
 
-    def __init__(self, features: np.ndarray, labels: np.ndarray, vectors: np.ndarray):
+    def __init__(self, features: np.ndarray, labels: np.ndarray, vectors: np.ndarray, other: float | None):
         features, vectors = features.astype(np.float64), vectors.astype(np.float64)
-        sign = np.full((len(features), len(vectors)), -1.0)
+        other = -1 / max(len(vectors) - 1, 1) if other is None else other
+        sign = np.full((len(features), len(vectors)), float(other))
         sign[np.arange(len(labels)), labels] = 1.0
         self.x_values, self.x_basis = np.linalg.eigh(features.T @ features)
         self.s_values, self.s_basis = np.linalg.eigh(vectors.T @ vectors)
