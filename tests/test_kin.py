@@ -8,14 +8,20 @@ from sklearn.kernel_ridge import KernelRidge
 
 from small_problems import SEEN, make_problem, make_vectors
 from unseen.errors import UnseenError
-from unseen.kin import Kin, KinSettings, choose, method
+from unseen.kin import KinSettings, choose, method
 from unseen.kin.inputs import Kernel, ancestor_vectors, gather, natural_width
 from unseen.methods import make_method
 from unseen.problem import Problem
 from unseen.run import Run
-from unseen.taxonomy import Node
+from unseen.taxonomy import Node, Taxonomy
 
-FIXED = {"ridge": 0.2, "width": 1.0}
+FIXED = {"ridge": 0.2, "width": 1.0, "sources": [1.0]}
+
+
+def finished(deviation: np.ndarray, state: dict[str, np.ndarray], caution: float = 1.0) -> np.ndarray:
+    """mu + d / sqrt(|d|^2 + caution^2 chance^2)."""
+    doubt = (caution * state["chance"][0]) ** 2
+    return state["mean"] + deviation / np.sqrt(np.square(deviation).sum(axis=-1, keepdims=True) + doubt)
 
 
 def plain_inputs(problem: Problem, row: int, settings: KinSettings) -> tuple[list, list, dict]:
@@ -53,45 +59,55 @@ def plain_kernel(problem: Problem, rows, columns, settings: KinSettings) -> np.n
             (x, z, a), (x2, z2, a2) = inputs[u], inputs[v]
             value = settings.ancestor_weight * sum(a[id] * a2.get(id, 0) for id in a)
             for k in sources:
-                value += settings.word_weight * np.exp(g_x[k] * (x[k] @ x2[k] - 1))
-                value += settings.propagated_weight * np.exp(g_z[k] * (z[k] @ z2[k] - 1))
+                value += settings.sources[k] * settings.word_weight * np.exp(g_x[k] * (x[k] @ x2[k] - 1))
+                value += settings.sources[k] * settings.propagated_weight * np.exp(g_z[k] * (z[k] @ z2[k] - 1))
             result[i, j] = value
-    total = (settings.word_weight + settings.propagated_weight) * len(sources) + settings.ancestor_weight
+    total = (settings.word_weight + settings.propagated_weight) * sum(settings.sources) + settings.ancestor_weight
     return result / total
 
 
 @pytest.mark.parametrize("parts", [1, 2])
 def test_is_scikit_learns_kernel_ridge_on_the_formulas_kernel(parts):
     problem = make_problem(parts=parts)
-    kin = make_method("kin", FIXED)
+    kin = make_method("kin", FIXED | {"sources": [1.0, 0.5][:parts]})
     solution = kin.fit(problem, Run())
     everyone = np.arange(len(problem.taxonomy))
     known = plain_kernel(problem, problem.seen, problem.seen, kin.settings)
+    rows = plain_kernel(problem, everyone, problem.seen, kin.settings)
     targets = problem.targets()
     model = KernelRidge(alpha=0.2, kernel="precomputed").fit(known, targets - targets.mean(axis=0))
-    deviation = model.predict(plain_kernel(problem, everyone, problem.seen, kin.settings))
-    expected = deviation / (np.linalg.norm(deviation, axis=1, keepdims=True) + kin.settings.floor)
+    chance = np.median(np.linalg.norm(rows @ np.linalg.inv(known + 0.2 * np.eye(5)), axis=1))
+    assert solution.state["chance"][0] == pytest.approx(chance, abs=1e-4)
     unseen = np.setdiff1d(everyone, problem.seen)
-    assert np.allclose(solution.classifiers[unseen], targets.mean(axis=0) + expected[unseen], atol=1e-4)
+    expected = finished(model.predict(rows), solution.state)
+    assert np.allclose(solution.classifiers[unseen], expected[unseen], atol=1e-4)
 
 
-def test_seen_classes_are_as_long_as_if_they_had_been_left_out():
-    """Against refits without each class in turn: their direction is their own, their length that of the refit."""
+def test_seen_classes_keep_their_direction_and_are_no_longer_than_unseen_ones():
     problem = make_problem()
     kin = make_method("kin", FIXED)
-    floor, mean = kin.settings.floor, problem.targets().mean(axis=0)
-    found = kin.fit(problem, Run()).classifiers[problem.seen] - mean
-    known = plain_kernel(problem, problem.seen, problem.seen, kin.settings)
-    centred = problem.targets() - mean
-    for place in range(len(centred)):
-        rest = np.delete(np.arange(len(centred)), place)
-        left_out = KernelRidge(alpha=0.2, kernel="precomputed").fit(known[np.ix_(rest, rest)], centred[rest])
-        length = np.linalg.norm(left_out.predict(known[place : place + 1, rest]))
-        inside = KernelRidge(alpha=0.2, kernel="precomputed").fit(known, centred).predict(known[place : place + 1])[0]
-        own = np.linalg.norm(inside) / (np.linalg.norm(inside) + floor)
-        assert np.linalg.norm(found[place]) == pytest.approx(min(length / (length + floor), own), abs=1e-4)
-        cosine = found[place] @ inside / np.linalg.norm(found[place]) / np.linalg.norm(inside)
-        assert cosine == pytest.approx(1, abs=1e-4)
+    solution = kin.fit(problem, Run())
+    mean = problem.targets().mean(axis=0)
+    own, kept = problem.targets() - mean, solution.classifiers[problem.seen] - mean
+    lengths = np.linalg.norm(solution.classifiers - mean, axis=1)
+    longest = np.quantile(np.delete(lengths, problem.seen), 0.999)
+    assert np.allclose(kept, longest * own / np.linalg.norm(own, axis=1, keepdims=True), atol=1e-5)
+    assert np.allclose(
+        kin.predict(problem, solution.state, problem.seen), solution.classifiers[problem.seen], atol=1e-6
+    )
+
+
+def test_chance_is_the_length_that_shuffled_classifiers_would_give():
+    """The closed form against dealing out many random classifiers of length 1."""
+    random = np.random.default_rng(0)
+    problem = make_problem()
+    kin = make_method("kin", FIXED)
+    state = kin.fit(problem, Run()).state
+    shares = kin.shares(problem, state, problem.taxonomy.index("saw"))
+    dealt = random.normal(size=(2000, 5, 100))
+    dealt /= np.linalg.norm(dealt, axis=2, keepdims=True)
+    lengths = np.linalg.norm(np.einsum("m,nmp->np", shares, dealt), axis=1)
+    assert np.sqrt(np.square(lengths).mean()) == pytest.approx(np.linalg.norm(shares), rel=0.02)
 
 
 def test_trust_is_what_the_posterior_explains():
@@ -122,24 +138,23 @@ def test_shares_add_up_to_the_prediction():
     solution = kin.fit(problem, Run())
     row, mean = problem.taxonomy.index("saw"), problem.targets().mean(axis=0)
     deviation = kin.shares(problem, solution.state, row) @ (problem.targets() - mean)
-    expected = mean + deviation / (np.linalg.norm(deviation) + kin.settings.floor)
-    assert np.allclose(solution.classifiers[row], expected, atol=1e-4)
+    assert np.allclose(solution.classifiers[row], finished(deviation, solution.state), atol=1e-4)
     own = kin.shares(problem, solution.state, int(problem.seen[2]))
     assert own.argmax() == 2
 
 
-def test_floor_shortens_weak_deviations_most():
+def test_caution_shortens_weak_deviations_most():
     problem = make_problem()
     mean = problem.targets().mean(axis=0)
     lengths = {}
-    for floor in (0.0, 0.05):
-        rows = make_method("kin", FIXED | {"floor": floor}).fit(problem, Run()).classifiers - mean
-        lengths[floor] = np.linalg.norm(rows, axis=1)
+    for caution in (0.0, 1.0):
+        rows = make_method("kin", FIXED | {"caution": caution}).fit(problem, Run()).classifiers - mean
+        lengths[caution] = np.linalg.norm(rows, axis=1)
     assert np.allclose(lengths[0.0], 1, atol=1e-5)
     trust = make_method("kin", FIXED).fit(problem, Run()).trust
-    assert (lengths[0.05] < 1).all()
     unseen = np.setdiff1d(np.arange(len(trust)), problem.seen)
-    assert np.corrcoef(lengths[0.05][unseen], trust[unseen])[0, 1] > 0.5
+    assert (lengths[1.0][unseen] < 1).all()
+    assert np.corrcoef(lengths[1.0][unseen], trust[unseen])[0, 1] > 0.5
 
 
 def grown(problem: Problem, node: Node, vector: np.ndarray) -> Problem:
@@ -160,13 +175,12 @@ def test_an_added_class_is_predicted_by_the_stored_system():
     inputs = gather(problem, kin.settings.descendants, kin.settings.ancestors, kin.settings.decay)
     new = gather(larger, kin.settings.descendants, kin.settings.ancestors, kin.settings.decay)[[row]]
     seen = inputs[problem.seen]
-    widths = (tuple(solution.state["word_widths"]), tuple(solution.state["propagated_widths"]))
-    kernel = Kernel(*widths, kin.settings.word_weight, kin.settings.propagated_weight, kin.settings.ancestor_weight)
+    weights = (kin.settings.word_weight, kin.settings.propagated_weight, kin.settings.ancestor_weight)
+    kernel = Kernel(*map(tuple, solution.state["widths"]), (1.0,), *weights)
     columns = larger.taxonomy.indices(problem.taxonomy.ids)
     new = replace(new, ancestors=new.ancestors[:, columns])
     deviation = (kernel(new, seen) @ solution.state["dual"])[0]
-    expected = solution.state["mean"] + deviation / (np.linalg.norm(deviation) + kin.settings.floor)
-    assert np.allclose(got, expected, atol=1e-5)
+    assert np.allclose(got, finished(deviation, solution.state), atol=1e-5)
     assert 0 < kin.trust(larger, solution.state, np.array([row]))[0] < 1
 
 
@@ -196,7 +210,7 @@ def test_chunks_do_not_show(monkeypatch):
 def test_missing_vectors_mean_no_likeness():
     problem = make_problem(zero=("dog", "saw"))
     inputs = gather(problem, [0.5, 0.5], [0.5, 0.5], 0.6)
-    kernel = Kernel((1.0,), (1.0,), 1.0, 0.0, 0.0)
+    kernel = Kernel((1.0,), (1.0,), (1.0,), 1.0, 0.0, 0.0)
     matrix = kernel(inputs, inputs)
     dog = problem.taxonomy.index("dog")
     assert not matrix[dog].any() and not matrix[:, dog].any()
@@ -207,7 +221,7 @@ def test_missing_vectors_mean_no_likeness():
 def test_kernel_is_symmetric_and_positive():
     problem = make_problem(parts=2, zero=("saw",))
     inputs = gather(problem, [0.4, 0.6], [0.7, 0.3], 0.6)
-    matrix = Kernel((4.0, 3.0), (2.0, 5.0), 1.0, 0.5, 2.0)(inputs, inputs).astype(float)
+    matrix = Kernel((4.0, 3.0), (2.0, 5.0), (1.0, 0.3), 1.0, 0.5, 2.0)(inputs, inputs).astype(float)
     assert np.allclose(matrix, matrix.T, atol=1e-6)
     assert np.linalg.eigvalsh(matrix).min() > -1e-5
     full = np.delete(np.arange(len(matrix)), problem.taxonomy.index("saw"))
@@ -248,22 +262,21 @@ def many_classes(count: int = 40, seed: int = 0):
 def test_quality_is_that_of_a_refit():
     kernel, targets = many_classes()
     splits = choose.halvings(len(kernel), 2, seed=3)
-    inverse = np.linalg.inv(kernel + 0.3 * np.eye(len(kernel)))
-    found = []
+    found = np.zeros(len(kernel))
     for first, second in splits:
         for hidden, rest in ((first, second), (second, first)):
             model = KernelRidge(alpha=0.3, kernel="precomputed").fit(kernel[np.ix_(rest, rest)], targets[rest])
             predicted = model.predict(kernel[np.ix_(hidden, rest)])
-            predicted /= np.linalg.norm(predicted, axis=1, keepdims=True) + 0.05
-            scores = targets[hidden] @ predicted.T
-            found += [1 / (1 + (row > row[i]).sum()) for i, row in enumerate(scores)]
-    assert choose.quality(inverse, targets, splits, 0.05) == pytest.approx(np.mean(found))
+            scores = targets[hidden] @ (predicted / np.linalg.norm(predicted, axis=1, keepdims=True)).T
+            found[hidden] += [1 / (1 + (row > row[i]).sum()) for i, row in enumerate(scores)]
+    assert np.allclose(choose.quality(kernel, 0.3, targets, splits), found / 2)
 
 
-def test_reciprocal_rank_counts_ties_half():
-    assert choose.reciprocal_rank(np.eye(3), np.eye(3)) == 1
-    assert choose.reciprocal_rank(np.eye(3), np.ones((3, 3))) == pytest.approx(1 / 2)
-    assert choose.reciprocal_rank(np.eye(2), np.eye(2)[::-1]) == pytest.approx(1 / 2)
+def test_reciprocal_ranks_count_ties_half():
+    assert np.array_equal(choose.reciprocal_ranks(np.eye(3), np.eye(3)), [1, 1, 1])
+    assert np.allclose(choose.reciprocal_ranks(np.eye(3), np.ones((3, 3))), 1 / 2)
+    assert np.allclose(choose.reciprocal_ranks(np.eye(2), np.eye(2)[::-1]), 1 / 2)
+    assert np.allclose(choose.reciprocal_ranks(np.eye(2), np.zeros((2, 2))), 2 / 3)
 
 
 def test_principal_part_keeps_all_products():
@@ -278,32 +291,51 @@ def test_halvings_hold_every_class_once():
         assert sorted(np.concatenate(halves).tolist()) == list(range(9))
 
 
-def seen_everywhere(problem: Problem) -> Problem:
+def test_only_a_clear_gain_changes_a_setting():
     random = np.random.default_rng(0)
-    seen = np.arange(len(problem.taxonomy))
-    return replace(problem, seen=seen, classifiers=random.normal(size=(len(seen), 5)).astype(np.float32))
+    base = random.uniform(size=400)
+    table = {
+        ("a", 1): base,
+        ("b", 1): base + 0.1,  # better for every class
+        ("c", 1): base + 0.05,  # also, but less
+        ("b", 2): base + 0.1 + random.normal(scale=0.5, size=400),  # better or worse by chance
+    }
+
+    def quality_of(chosen):
+        return table[chosen["letter"], chosen["number"]]
+
+    chosen, found = choose.better(quality_of, {"letter": "a", "number": 1}, {"letter": ("c", "b"), "number": (2,)})
+    assert chosen == {"letter": "b", "number": 1}
+    assert found == pytest.approx((base + 0.1).mean())
 
 
-def test_the_best_pair_is_taken():
-    problem = seen_everywhere(make_problem())
-    chosen = make_method("kin").fit(problem, Run()).details
-    best = chosen["hidden_halves"]["mean_reciprocal_rank"]
-    for width in method.WIDTHS:
-        for ridge in method.RIDGES:
-            inputs = gather(problem, *(getattr(KinSettings(), key) for key in ("descendants", "ancestors", "decay")))
-            kernel = Kin(KinSettings())._kernel(inputs[problem.seen], width)(inputs[problem.seen], inputs[problem.seen])
-            targets = problem.targets().astype(float)
-            part = choose.principal_part(targets - targets.mean(axis=0))
-            splits = choose.halvings(len(targets), method.HALVINGS, 0)
-            inverse = np.linalg.inv(kernel.astype(float) + ridge * np.eye(len(kernel)))
-            assert choose.quality(inverse, part, splits, KinSettings().floor) <= best + 1e-3
+def many_seen(count: int = 60) -> Problem:
+    """A wide tree whose classifiers follow the first of two sources of vectors; the second is noise."""
+    random = np.random.default_rng(0)
+    ids = ["root"] + [f"class{i}" for i in range(count)]
+    taxonomy = Taxonomy(ids, [(id,) for id in ids], [[]] + [["root"]] * count)
+    useful, noise = random.normal(size=(count + 1, 4)), random.normal(size=(count + 1, 4))
+    classifiers = useful[1:] @ random.normal(size=(4, 12)) + 0.05 * random.normal(size=(count, 12))
+    return Problem(taxonomy, make_vectors(useful, noise), np.arange(1, count + 1), classifiers.astype(np.float32))
+
+
+def test_a_source_that_tells_nothing_is_weighed_less():
+    details = make_method("kin").fit(many_seen(), Run()).details
+    assert details["chosen"]["sources"] == [1.0, method.LESS]
+    assert details["hidden_halves"]["mean_reciprocal_rank"] > 0.3
 
 
 def test_given_settings_are_kept():
-    problem = seen_everywhere(make_problem())
+    problem = many_seen()
     assert make_method("kin", {"ridge": 0.7}).fit(problem, Run()).details["chosen"]["ridge"] == 0.7
     assert make_method("kin", {"width": 3.0}).fit(problem, Run()).details["chosen"]["width"] == 3.0
-    assert make_method("kin", FIXED).fit(problem, Run()).details["chosen"] == {"width": 1.0, "ridge": 0.2}
+    all_given = {"ridge": 0.7, "width": 3.0, "sources": [1.0, 2.0]}
+    assert make_method("kin", all_given).fit(problem, Run()).details["chosen"] == all_given
+
+
+def test_as_many_weights_as_sources():
+    with pytest.raises(UnseenError, match="1 weights of sources, but there are 2"):
+        make_method("kin", {"sources": [1.0]}).fit(many_seen(), Run())
 
 
 @pytest.mark.parametrize(
@@ -314,7 +346,8 @@ def test_given_settings_are_kept():
         ({"word_weight": -1}, "must not be negative"),
         ({"word_weight": 0, "propagated_weight": 0, "ancestor_weight": 0}, "not all 0"),
         ({"ancestors": [1.0]}, "at least two hop weights"),
-        ({"floor": -0.1}, "floor must not be negative"),
+        ({"caution": -0.1}, "caution must not be negative"),
+        ({"sources": [-1.0]}, "must not be negative"),
         ({"decay": 0}, "decay must be"),
     ],
 )

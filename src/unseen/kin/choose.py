@@ -8,11 +8,11 @@ the squared error rewards what can be predicted of all classes alike, which tell
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
-
-from unseen.ridge import Ridges, leave_groups_out
+from scipy.linalg import cho_factor, cho_solve
 
 DIRECTIONS = 200  # principal directions of the seen classifiers that are compared: the rest is mostly chance
 Halves = list[np.ndarray]
@@ -31,38 +31,46 @@ def principal_part(centred: np.ndarray, directions: int = DIRECTIONS) -> np.ndar
     return vectors[:, strongest] * np.sqrt(np.maximum(values[strongest], 0))
 
 
-def reciprocal_rank(known: np.ndarray, predicted: np.ndarray) -> float:
-    """Mean over classes of 1 / rank of the own prediction when each known classifier scores all of them.
+def reciprocal_ranks(known: np.ndarray, predicted: np.ndarray) -> np.ndarray:
+    """1 / rank of each class's own prediction when its known classifier scores the predictions for all (n).
 
-    A tie counts half, so that predictions which are all alike are no better than chance.
+    Predictions count by direction only. A tie counts half: predictions that are all alike are no better than chance.
     """
-    scores = known @ predicted.T
+    lengths = np.linalg.norm(predicted, axis=1)
+    scores = known @ (predicted / np.maximum(lengths, np.finfo(np.float64).tiny)[:, None]).T
     own = np.diagonal(scores)[:, None]
-    rank = 1 + (scores > own).sum(axis=1) + ((scores == own).sum(axis=1) - 1) / 2
-    return float((1 / rank).mean())
+    return 1 / (1 + (scores > own).sum(axis=1) + ((scores == own).sum(axis=1) - 1) / 2)
 
 
-def quality(inverse: np.ndarray, targets: np.ndarray, splits: Sequence[Halves], floor: float) -> float:
-    """How well hidden halves are recognised under (K + ridge I)^-1 = `inverse`; `targets` are centred (M x d)."""
-    found = []
-    for halves in splits:
-        predicted = leave_groups_out(inverse, targets, halves)
-        predicted /= np.linalg.norm(predicted, axis=1, keepdims=True) + max(floor, np.finfo(np.float64).tiny)
-        found += [reciprocal_rank(targets[half], predicted[half]) for half in halves]
-    return float(np.mean(found))
+def quality(kernel: np.ndarray, ridge: float, targets: np.ndarray, splits: Sequence[Halves]) -> np.ndarray:
+    """How well each class is recognised when its half is hidden: mean reciprocal rank over the halvings (M).
+
+    `kernel` is M x M between seen classes, `targets` M x d, centred.
+    """
+    kernel = kernel.astype(np.float64)
+    found = np.zeros(len(kernel))
+    for first, second in splits:
+        for hidden, rest in ((first, second), (second, first)):
+            system = kernel[np.ix_(rest, rest)] + ridge * np.eye(len(rest))
+            dual = cho_solve(cho_factor(system, overwrite_a=True), targets[rest])
+            found[hidden] += reciprocal_ranks(targets[hidden], kernel[np.ix_(hidden, rest)] @ dual)
+    return found / len(splits)
 
 
-def best_of(
-    kernel_of: Callable[[float], np.ndarray],
-    widths: Sequence[float],
-    ridges: Sequence[float],
-    targets: np.ndarray,
-    splits: Sequence[Halves],
-    floor: float,
-) -> tuple[float, float, float]:
-    """(quality, width, ridge) of the best pair. `kernel_of(width)` is the kernel between seen classes (M x M)."""
-    tried = []
-    for width in widths:
-        system = Ridges(kernel_of(width))
-        tried += [(quality(system.inverse(ridge), targets, splits, floor), width, ridge) for ridge in ridges]
-    return max(tried)
+def better(quality_of: Callable[[dict[str, Any]], np.ndarray], start: dict[str, Any], grid: Mapping[str, Sequence]):
+    """From `start`, one setting after another: take the best value if it beats the present one by more than chance.
+
+    Chance is two standard errors of the difference, class by class. Returns the settings and their quality.
+    """
+    chosen, present = dict(start), quality_of(start)
+    for name, values in grid.items():
+        best, gained = None, 0.0
+        for value in values:
+            found = quality_of(chosen | {name: value})
+            difference = found - present
+            gain = difference.mean() - 2 * difference.std() / np.sqrt(len(difference))
+            if gain > gained:
+                best, gained = (value, found), gain
+        if best is not None:
+            chosen[name], present = best
+    return chosen, float(present.mean())

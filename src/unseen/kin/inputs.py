@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,7 +31,7 @@ class Inputs:
 
 @dataclass(frozen=True)
 class Kernel:
-    """k(u, v) = sum over sources of  w_x exp(g_x (<x, x'> - 1)) + w_z exp(g_z (<z, z'> - 1)),  plus  w_a <a, a'>,
+    """k(u, v) = sum over sources of  w_s (w_x exp(g_x (<x, x'> - 1)) + w_z exp(g_z (<z, z'> - 1))),  plus  w_a <a, a'>,
 
     divided by the sum of the weights, so that k(u, u) = 1 for a class of which all is known. A class without a vector
     gets nothing from that source: no likeness, rather than a little with everybody.
@@ -39,6 +39,7 @@ class Kernel:
 
     words: tuple[float, ...]  # g_x of each source
     propagated: tuple[float, ...]  # g_z of each source
+    sources: tuple[float, ...]  # w_s of each source
     word_weight: float
     propagated_weight: float
     ancestor_weight: float
@@ -46,25 +47,26 @@ class Kernel:
     def __call__(self, left: Inputs, right: Inputs) -> np.ndarray:
         """n x m, float32."""
         total = self.ancestor_weight * np.asarray((left.ancestors @ right.ancestors.T).todense(), np.float32)
-        for weight, widths, a, b in self._sources(left, right):
-            for width, x, y in zip(widths, a, b, strict=True):
+        for weight, width, x, y in self._parts(left, right):
+            if weight:
                 total += weight * _exponential(x, y, width)
-        return total / self._sum(len(left.words))
+        return total / self._sum()
 
     def diagonal(self, inputs: Inputs) -> np.ndarray:
         """k(u, u), n: 1, or less where a vector is missing."""
-        known = np.full(len(inputs.ancestors.indptr) - 1, self.ancestor_weight, np.float32)
-        for weight, _, parts, _ in self._sources(inputs, inputs):
-            for part in parts:
-                known += weight * part.any(axis=1)
-        return known / self._sum(len(inputs.words))
+        known = np.full(inputs.ancestors.shape[0], self.ancestor_weight, np.float32)
+        for weight, _, x, _ in self._parts(inputs, inputs):
+            known += weight * x.any(axis=1)
+        return known / self._sum()
 
-    def _sources(self, left: Inputs, right: Inputs):
-        yield self.word_weight, self.words, left.words, right.words
-        yield self.propagated_weight, self.propagated, left.propagated, right.propagated
+    def _parts(self, left: Inputs, right: Inputs) -> Iterator[tuple[float, float, np.ndarray, np.ndarray]]:
+        for source, width, x, y in zip(self.sources, self.words, left.words, right.words, strict=True):
+            yield source * self.word_weight, width, x, y
+        for source, width, z, y in zip(self.sources, self.propagated, left.propagated, right.propagated, strict=True):
+            yield source * self.propagated_weight, width, z, y
 
-    def _sum(self, sources: int) -> float:
-        return (self.word_weight + self.propagated_weight) * sources + self.ancestor_weight
+    def _sum(self) -> float:
+        return (self.word_weight + self.propagated_weight) * sum(self.sources) + self.ancestor_weight
 
 
 def gather(problem: Problem, descendants: Sequence[float], ancestors: Sequence[float], decay: float) -> Inputs:

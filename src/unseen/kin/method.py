@@ -4,54 +4,59 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
 
 from unseen.errors import UnseenError
-from unseen.kin.choose import best_of, halvings, principal_part
+from unseen.kin.choose import better, halvings, principal_part, quality
 from unseen.kin.inputs import Inputs, Kernel, gather, natural_width
 from unseen.methods import Solution
-from unseen.problem import Problem
+from unseen.problem import Problem, normalise_rows
 from unseen.projections import Append1
-from unseen.ridge import Ridges, leave_one_out
+from unseen.ridge import Ridges
 from unseen.run import Run
 
 CHUNK = 4096  # classes at a time: the kernel against the seen classes is CHUNK x M
-WIDTHS = (0.5, 1.0, 2.0)
-RIDGES = (0.03, 0.1, 0.3)
-HALVINGS = 2
-FEW = 8  # seen classes: with fewer, halves say nothing
+HALVINGS = 4
+FEW = 20  # seen classes: with fewer, hidden halves say nothing
+START = {"width": 1.0, "ridge": 0.05}
+GRID = {"width": (0.5, 2.0), "ridge": (0.2,)}
+LESS = 0.25  # a source of vectors counts fully, or this much
 
 
 @dataclass(frozen=True)
 class KinSettings:
-    """`None`: chosen on the seen classes. The other numbers were learned on seen classes too, by
-    `benchmarks/kin_ablation.py --learn` on the built-in network."""
+    """`None`: chosen on the seen classes at fit time. The other numbers were learned on seen classes too, without a
+    photo, by `benchmarks/kin_ablation.py learn`."""
 
-    ridge: float | None = None
+    sources: list[float] | None = None  # w_s, one for each source of vectors
     width: float | None = None  # multiplies both widths below
-    word_width: float = 4.0  # g_x, in units of 1 / (1 - mean cosine) of the vectors at hand
-    propagated_width: float = 6.0  # g_z, likewise
-    word_weight: float = 1.0  # w_x, of each source of vectors
-    propagated_weight: float = 1.0  # w_z, of each source of vectors
-    ancestor_weight: float = 1.0  # w_a
-    decay: float = 0.6  # of an ancestor's part with its distance
-    descendants: list[float] = field(default_factory=lambda: [0.25, 0.45, 0.15, 0.08, 0.07])  # hop weights, first phase
-    ancestors: list[float] = field(default_factory=lambda: [0.5, 0.3, 0.1, 0.05, 0.05])  # hop weights, second phase
-    floor: float = 0.05  # c in d / (|d| + c): how long a deviation has to be to count, for classifiers of length 1
+    ridge: float | None = None
+    word_width: float = 3.5  # g_x, in units of 1 / (1 - mean cosine) of the vectors at hand
+    propagated_width: float = 2.5  # g_z, likewise
+    word_weight: float = 0.2  # w_x
+    propagated_weight: float = 1.0  # w_z
+    ancestor_weight: float = 0.1  # w_a
+    decay: float = 0.8  # of an ancestor's part with its distance
+    descendants: list[float] = field(default_factory=lambda: [0.36, 0.27, 0.17, 0.19, 0.01])  # hop weights, first phase
+    ancestors: list[float] = field(default_factory=lambda: [0.69, 0.09, 0.08, 0.06, 0.08])  # hop weights, second phase
+    caution: float = 1.0  # 0: every row as long as the next; 1: short ones stay short
 
 
 class Kin:
     """Kernel ridge regression from what is known of a class to its classifier, in closed form:
 
-        d(u) = K(u, S) (K(S, S) + ridge I)^-1 (W(S) - mu),          W~(u) = mu + d(u) / (|d(u)| + floor)
+        d(u) = K(u, S) (K(S, S) + ridge I)^-1 (W(S) - mu),      W~(u) = mu + d(u) / sqrt(|d(u)|^2 + caution^2 chance^2)
 
-    with S the seen classes, W their classifiers scaled to length 1, mu the mean of W. `Kernel` has K's formula. A class
-    that nothing seen resembles has a small d; `floor` keeps it from being blown up to a confident answer. A seen class
-    has its own classifier among those that it is predicted from, and so a longer d than an unseen one would have: its
-    d / (|d| + floor) is shortened to the length that it would have had, had it been left out.
+    with S the seen classes, W their classifiers scaled to length 1 and mu the mean of W; `Kernel` has K's formula.
+    `chance` is the length that d would have were the classifiers dealt to the seen classes at random: the median over
+    classes of |K(u, S) (K(S, S) + ridge I)^-1|. The d of a class that resembles nothing seen is no longer than that,
+    and is not blown up to a confident answer.
+
+    A seen class keeps its own direction, d(s) = W(s) - mu, with the length of the best supported unseen class in a
+    thousand: known classifiers are longer than predicted ones, and would outshout them.
 
     The state is the solved system and the seen classes' inputs as they were at training time. A class that is added
     later changes z of its ancestors and of the classes below them, a little; the seen classes' stored z stays as it
@@ -71,96 +76,104 @@ class Kin:
         seen = inputs[problem.seen]
         targets = problem.targets().astype(np.float64)
         mean = targets.mean(axis=0)
-        found, width, ridge = self._choose(seen, targets - mean, run)
-        kernel = self._kernel(seen, width)
+        chosen, found = self._choose(seen, targets - mean, run)
+        kernel = self._kernel(seen, chosen)
         system = Ridges(kernel(seen, seen))
         state = {
-            "dual": system.solve(targets - mean, ridge).astype(np.float32),
-            "inverse": system.inverse(ridge).astype(np.float32),
+            "dual": system.solve(targets - mean, chosen["ridge"]).astype(np.float32),
+            "inverse": system.inverse(chosen["ridge"]).astype(np.float32),
             "mean": mean.astype(np.float32),
-            "seen_scale": self._left_out_scale(system, targets - mean, ridge),
-            "word_widths": np.array(kernel.words, np.float32),
-            "propagated_widths": np.array(kernel.propagated, np.float32),
+            "widths": np.array([kernel.words, kernel.propagated], np.float32),
+            "sources": np.array(kernel.sources, np.float32),
             **_saved(seen, problem),
         }
-        rows = np.arange(len(problem.taxonomy))
-        classifiers = np.empty((len(rows), targets.shape[1]), np.float32)
-        trust = np.empty(len(rows), np.float32)
-        for part, likeness in self._likeness(problem, state, rows, inputs):
-            classifiers[part] = self._classifiers(likeness, state)
-            trust[part] = _explained(likeness, state)
-        _shorten_seen(classifiers, rows, problem, state)
+        count = len(problem.taxonomy)
+        deviations = np.empty((count, targets.shape[1]), np.float32)
+        chance, trust = np.empty(count, np.float32), np.empty(count, np.float32)
+        for part, likeness in self._likeness(problem, state, np.arange(count), inputs):
+            shares = likeness @ state["inverse"]
+            deviations[part] = likeness @ state["dual"]
+            chance[part] = np.linalg.norm(shares, axis=1)
+            trust[part] = _trust(likeness, shares)
+        state["chance"] = np.array([np.median(chance)], np.float32)
+        lengths = self._scale(deviations, state)
+        state["own"] = normalise_rows(targets - mean) * _best_supported(lengths, problem.seen)
         trust[problem.seen] = 1.0
-        details = {"weights": int(state["dual"].size), "chosen": {"width": width, "ridge": ridge}}
+        deviations[problem.seen] = state["own"]
+        deviations += state["mean"]
+        details: dict[str, Any] = {"weights": int(state["dual"].size), "chosen": chosen}
         if found is not None:
             details["hidden_halves"] = {"mean_reciprocal_rank": round(found, 4)}
-        return Solution(classifiers, Append1(), state, details, trust=trust)
+        return Solution(deviations, Append1(), state, details, trust=trust)
 
     def predict(self, problem: Problem, state: dict[str, np.ndarray], rows: np.ndarray | None = None) -> np.ndarray:
         rows = np.arange(len(problem.taxonomy)) if rows is None else np.asarray(rows)
-        classifiers = np.empty((len(rows), state["dual"].shape[1]), np.float32)
+        deviations = np.empty((len(rows), state["dual"].shape[1]), np.float32)
         for part, likeness in self._likeness(problem, state, rows):
-            classifiers[part] = self._classifiers(likeness, state)
-        _shorten_seen(classifiers, rows, problem, state)
-        return classifiers
+            deviations[part] = likeness @ state["dual"]
+        self._scale(deviations, state)
+        position = _positions(problem)[rows]
+        deviations[position >= 0] = state["own"][position[position >= 0]]
+        return deviations + state["mean"]
 
     def trust(self, problem: Problem, state: dict[str, np.ndarray], rows: np.ndarray | None = None) -> np.ndarray:
         """How far seen classes settle each class, 0 to 1: sqrt(K(u, S) (K(S, S) + ridge I)^-1 K(S, u)).
 
         Under the root stands the part of the prior variance k(u, u) = 1 that the posterior no longer has, so that the
-        root is the correlation to expect between the predicted classifier and the one that photos would give. A seen
-        class has 1.
+        root is the correlation that the model expects between the predicted classifier and the one that photos would
+        give. A seen class has 1.
         """
         rows = np.arange(len(problem.taxonomy)) if rows is None else np.asarray(rows)
         trust = np.empty(len(rows), np.float32)
         for part, likeness in self._likeness(problem, state, rows):
-            trust[part] = _explained(likeness, state)
-        trust[np.isin(rows, problem.seen)] = 1.0
+            trust[part] = _trust(likeness, likeness @ state["inverse"])
+        trust[_positions(problem)[rows] >= 0] = 1.0
         return trust
 
     def shares(self, problem: Problem, state: dict[str, np.ndarray], row: int) -> np.ndarray:
-        """What a class borrows: the factor of each seen class's W - mu in d(u), M. Some are negative."""
+        """What a class borrows: the factor of each seen class's W - mu in d(u), M; some are negative."""
         (_, likeness), *_ = self._likeness(problem, state, np.array([row]))
         return (likeness @ state["inverse"])[0]
 
-    def _classifiers(self, likeness: np.ndarray, state: dict[str, np.ndarray]) -> np.ndarray:
-        deviation = likeness @ state["dual"]
-        length = np.linalg.norm(deviation, axis=1, keepdims=True)
-        return state["mean"] + deviation / (length + max(self.settings.floor, np.finfo(np.float32).tiny))
-
-    def _left_out_scale(self, system: Ridges, centred: np.ndarray, ridge: float) -> np.ndarray:
-        """M: the length of d / (|d| + floor) had the class been left out, over the one that it has."""
-        inverse = system.inverse(ridge)
-        dual = inverse @ centred
-        inside, outside = centred - ridge * dual, leave_one_out(inverse, centred, dual)
-        floor = max(self.settings.floor, np.finfo(np.float32).tiny)
-        lengths = (np.linalg.norm(d, axis=1) for d in (outside, inside))
-        left_out, own = (length / (length + floor) for length in lengths)
-        return np.minimum(left_out / np.maximum(own, np.finfo(np.float32).tiny), 1).astype(np.float32)
+    def _scale(self, deviations: np.ndarray, state: dict[str, np.ndarray]) -> np.ndarray:
+        """d / sqrt(|d|^2 + caution^2 chance^2), in place; returns the lengths that are left (n)."""
+        squares = np.square(deviations).sum(axis=1)
+        doubt = (self.settings.caution * float(state["chance"][0])) ** 2
+        divisor = np.maximum(np.sqrt(squares + doubt), np.finfo(np.float32).tiny)
+        deviations /= divisor[:, None]
+        return np.sqrt(squares) / divisor
 
     def _gather(self, problem: Problem) -> Inputs:
         return gather(problem, self.settings.descendants, self.settings.ancestors, self.settings.decay)
 
-    def _kernel(self, seen: Inputs, width: float) -> Kernel:
+    def _kernel(self, seen: Inputs, chosen: dict[str, Any]) -> Kernel:
         """The kernel with its widths in the natural units of the seen classes' vectors."""
-        s = self.settings
+        s, width = self.settings, chosen["width"]
         words = tuple(width * s.word_width / natural_width(part) for part in seen.words)
         propagated = tuple(width * s.propagated_width / natural_width(part) for part in seen.propagated)
-        return Kernel(words, propagated, s.word_weight, s.propagated_weight, s.ancestor_weight)
+        weights = (s.word_weight, s.propagated_weight, s.ancestor_weight)
+        return Kernel(words, propagated, tuple(chosen["sources"]), *weights)
 
-    def _choose(self, seen: Inputs, centred: np.ndarray, run: Run) -> tuple[float | None, float, float]:
-        """(quality, width, ridge): the given ones, or the best on hidden halves of the seen classes."""
-        s = self.settings
-        widths = WIDTHS if s.width is None else (s.width,)
-        ridges = RIDGES if s.ridge is None else (s.ridge,)
-        if len(centred) < FEW or len(widths) * len(ridges) == 1:
-            return None, 1.0 if s.width is None else s.width, 0.1 if s.ridge is None else s.ridge
-        splits = halvings(len(centred), HALVINGS, run.seed)
+    def _choose(self, seen: Inputs, centred: np.ndarray, run: Run) -> tuple[dict[str, Any], float | None]:
+        """The given settings; those not given, as hidden halves of the seen classes are best recognised."""
+        count = len(seen.words)
+        given = {key: getattr(self.settings, key) for key in ("sources", "width", "ridge")}
+        given = {key: value for key, value in given.items() if value is not None}
+        if len(given.get("sources", seen.words)) != count:
+            raise UnseenError(
+                f"kin: {len(given['sources'])} weights of sources, but there are {count} sources of vectors"
+            )
+        start = {"sources": [1.0] * count, **START, **given}
+        if len(centred) < FEW:
+            return start, None
+        weaker = [[LESS if i == j else 1.0 for i in range(count)] for j in range(count)]
+        grid = {key: values for key, values in {"sources": weaker, **GRID}.items() if key not in given}
+        targets, splits = principal_part(centred), halvings(len(centred), HALVINGS, run.seed)
 
-        def kernel_of(width: float) -> np.ndarray:
-            return self._kernel(seen, width)(seen, seen)
+        def quality_of(chosen: dict[str, Any]) -> np.ndarray:
+            return quality(self._kernel(seen, chosen)(seen, seen), chosen["ridge"], targets, splits)
 
-        return best_of(kernel_of, widths, ridges, principal_part(centred), splits, s.floor)
+        return better(quality_of, start, grid)
 
     def _likeness(
         self, problem: Problem, state: dict[str, np.ndarray], rows: np.ndarray, inputs: Inputs | None = None
@@ -169,25 +182,30 @@ class Kin:
         inputs = self._gather(problem) if inputs is None else inputs
         seen = _restored(state, problem)
         s = self.settings
+        words, propagated = state["widths"].tolist()
         weights = (s.word_weight, s.propagated_weight, s.ancestor_weight)
-        kernel = Kernel(tuple(state["word_widths"]), tuple(state["propagated_widths"]), *weights)
+        kernel = Kernel(tuple(words), tuple(propagated), tuple(state["sources"].tolist()), *weights)
         for start in range(0, len(rows), CHUNK):
             part = slice(start, start + CHUNK)
             yield part, kernel(inputs[rows[part]], seen)
 
 
-def _shorten_seen(classifiers: np.ndarray, rows: np.ndarray, problem: Problem, state: dict[str, np.ndarray]) -> None:
-    """Bring the seen classes' deviations down to unseen classes' terms, in place."""
-    scale = np.ones(len(problem.taxonomy), np.float32)
-    scale[problem.seen] = state["seen_scale"]
-    chosen = np.flatnonzero(scale[rows] != 1)
-    mean = state["mean"]
-    classifiers[chosen] = mean + scale[rows[chosen], None] * (classifiers[chosen] - mean)
+def _trust(likeness: np.ndarray, shares: np.ndarray) -> np.ndarray:
+    return np.sqrt(np.clip((likeness * shares).sum(axis=1), 0, 1))
 
 
-def _explained(likeness: np.ndarray, state: dict[str, np.ndarray]) -> np.ndarray:
-    explained = ((likeness @ state["inverse"]) * likeness).sum(axis=1)
-    return np.sqrt(np.clip(explained, 0, 1))
+def _best_supported(lengths: np.ndarray, seen: np.ndarray) -> float:
+    """The length of the best supported unseen class in a thousand; 1 where there is none."""
+    unseen = np.delete(lengths, seen)
+    length = float(np.quantile(unseen, 0.999)) if len(unseen) else 0.0
+    return length or 1.0
+
+
+def _positions(problem: Problem) -> np.ndarray:
+    """For each row of the hierarchy its position among the seen classes, or -1."""
+    position = np.full(len(problem.taxonomy), -1)
+    position[problem.seen] = np.arange(len(problem.seen))
+    return position
 
 
 def _saved(seen: Inputs, problem: Problem) -> dict[str, np.ndarray]:
@@ -214,7 +232,7 @@ def _restored(state: dict[str, np.ndarray], problem: Problem) -> Inputs:
     kept = here[state["ancestor_column"]]
     place = state["ancestor_row"][kept], rows[state["ancestor_column"][kept]]
     shape = (len(state["dual"]), len(problem.taxonomy))
-    sources = range(len(state["word_widths"]))
+    sources = range(len(state["sources"]))
     return Inputs(
         tuple(state[f"words_{i}"] for i in sources),
         tuple(state[f"propagated_{i}"] for i in sources),
@@ -223,16 +241,16 @@ def _restored(state: dict[str, np.ndarray], problem: Problem) -> Inputs:
 
 
 def _check(settings: KinSettings) -> None:
-    for name in ("ridge", "width"):
+    for name in ("ridge", "width", "word_width", "propagated_width"):
         value = getattr(settings, name)
         if value is not None and not value > 0:
             raise UnseenError(f"kin: {name} must be greater than 0, not {value}")
-    if settings.floor < 0:
-        raise UnseenError(f"kin: floor must not be negative, and is {settings.floor}")
+    if settings.caution < 0:
+        raise UnseenError(f"kin: caution must not be negative, and is {settings.caution}")
     if not 0 < settings.decay <= 1:
         raise UnseenError(f"kin: decay must be greater than 0 and at most 1, not {settings.decay}")
-    weights = (settings.word_weight, settings.propagated_weight, settings.ancestor_weight)
-    if min(weights) < 0 or not sum(weights) > 0:
+    weights = [settings.word_weight, settings.propagated_weight, settings.ancestor_weight, *(settings.sources or [])]
+    if min(weights) < 0 or not sum(weights[:3]) > 0:
         raise UnseenError(f"kin: the kernel's weights must not be negative, and not all 0: {weights}")
     for name in ("descendants", "ancestors"):
         if len(getattr(settings, name)) < 2:
