@@ -40,7 +40,9 @@ def features(
         int | None,
         typer.Option(min=1, help="Photos that the network looks at together: 16 on a CPU, 128 on a GPU."),
     ] = None,
-    retry_unreadable: Annotated[bool, typer.Option(help="Try files again that could not be read.")] = False,
+    retry_unreadable: Annotated[
+        bool, typer.Option("--retry-unreadable", help="Try files again that could not be read.")
+    ] = False,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, mps.")] = "auto",
     json_: JsonFlag = False,
 ) -> None:
