@@ -1,11 +1,11 @@
 """What each part of kin is worth, which cross-validation to trust, and where its constants come from.
 
-    python benchmarks/kin_ablation.py table    --unseen STORE --seen-val STORE     kin with parts changed or left out
-    python benchmarks/kin_ablation.py criteria --unseen STORE --seen-val STORE     do seen-class criteria foretell photos?
-    python benchmarks/kin_ablation.py learn [--vectors glove+text]                 the default constants, from seen classes
+    python benchmarks/kin_ablation.py table    --unseen STORE --seen-val STORE   kin with parts changed or left out
+    python benchmarks/kin_ablation.py criteria --unseen STORE --seen-val STORE   do seen classes foretell photos?
+    python benchmarks/kin_ablation.py learn [--vectors glove+text]               the constants, from seen classes
 
-A STORE is made by `unseen features --images DIR --out STORE`. `--half` picks photos: classes are split in two by a hash of
-their id; `tuning` was looked at while kin was built, `report` was not. `learn` reads no photo. The hierarchy is the
+A STORE is made by `unseen features --images DIR --out STORE`. `--half` picks photos: classes are split in two by a hash
+of their id; `tuning` was looked at while kin was built, `report` was not. `learn` reads no photo. The hierarchy is the
 paper's, whose lists the candidates come from. Times: a minute, ten minutes, five minutes on two cores.
 """
 
@@ -199,9 +199,7 @@ def criteria(bench: Bench, trials: int, seed: int) -> None:
         found["hidden halves, squared error"] = error(leave_groups_out(inverse, targets, splits[0]), targets)
         found["hidden halves, reciprocal rank"] = choose.quality(inverse, part, splits, settings.floor)
         rows.append((found, bench.measure(kin.fit(problem, Run()).classifiers)))
-    print(
-        f"{trials} random settings; correlation with the mean log rank of photos (a good error: near 1, a good rank: -1)"
-    )
+    print(f"{trials} random settings; correlation with the mean log rank of photos (good error: near 1, good rank: -1)")
     print("| criterion on seen classes | " + " | ".join(LISTS) + " |\n|:---|" + "---:|" * len(LISTS))
     for name in rows[0][0]:
         values = [found[name] for found, _ in rows]
