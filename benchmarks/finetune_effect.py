@@ -34,13 +34,14 @@ def main() -> None:
     arguments.work.mkdir(parents=True, exist_ok=True)
     os.environ.setdefault("UNSEEN_CACHE", str(arguments.work / "cache"))
     if arguments.action == "table":
-        print(table(arguments.work, arguments.photos))
+        print(table(arguments.work))
         return
     for learning_rate in arguments.learning_rates:
         for seed in arguments.seeds:
             for method in arguments.methods:
                 one = choose_one if arguments.action == "choose" else measure_one
                 name = f"{arguments.action}-{method}-{seed}-{learning_rate:g}"
+                name += "-frozen" if arguments.freeze_batch_norm else ""
                 keep(arguments, name, one, method, seed, learning_rate)
 
 
@@ -52,6 +53,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--methods", nargs="+", default=METHODS)
     parser.add_argument("--seeds", nargs="+", type=int, default=(0, 1, 2))
     parser.add_argument("--learning-rates", nargs="+", type=float, default=(1e-4,))
+    parser.add_argument("--freeze-batch-norm", action="store_true")
     parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--workers", type=int, default=0)
@@ -77,7 +79,12 @@ def stage1(arguments, method: str, seed: int):
 
 
 def stage2(arguments, name: str, bundle, images: Path, seed: int, learning_rate: float):
-    settings = FinetuneSettings(epochs=arguments.epochs, batch=arguments.batch, learning_rate=learning_rate)
+    settings = FinetuneSettings(
+        epochs=arguments.epochs,
+        batch=arguments.batch,
+        learning_rate=learning_rate,
+        freeze_batch_norm=arguments.freeze_batch_norm,
+    )
     run = Run(seed=seed, resume=True, checkpoint_every=10, show_progress=False)
     return finetune(bundle, images, arguments.work / f"tuned-{name}", settings, run, workers=arguments.workers)
 
@@ -88,7 +95,6 @@ def measure_one(arguments, name: str, method: str, seed: int, learning_rate: flo
     result = {
         "method": method,
         "seed": seed,
-        "learning_rate": learning_rate,
         "settings": tuned.solution.details["finetune"]["settings"],
         "seconds": tuned.solution.details["finetune"]["seconds"],
         "photos": tuned.solution.details["finetune"]["photos"],
@@ -125,7 +131,7 @@ def choose_one(arguments, name: str, method: str, seed: int, learning_rate: floa
     parts = split_classes(arguments.photos / "seen-train", arguments.work / "choice")
     bundle = stage1(arguments, method, seed)
     tuned = stage2(arguments, name, bundle, parts["train"], seed, learning_rate)
-    result = {"method": method, "seed": seed, "learning_rate": learning_rate}
+    result = {"method": method, "seed": seed, "settings": tuned.solution.details["finetune"]["settings"]}
     for when, each in (("before", bundle), ("after", tuned)):
         model = unseen.load(each, device="cpu")
         options = {"workers": arguments.workers, "show_progress": False}
@@ -155,38 +161,46 @@ def split_classes(photos: Path, place: Path) -> dict[str, Path]:
 # -- the table -------------------------------------------------------------------------------------------------------
 
 
-def table(work: Path, photos: Path) -> str:
-    """Markdown: for each learning rate and method the figures before and after, mean and spread over seeds."""
+def table(work: Path) -> str:
+    """Markdown: for each setting and method the figures before and after, mean and spread over seeds."""
     runs = [json.loads(path.read_text()) for path in sorted(work.glob("measure-*.json"))]
     lines = []
-    for rate in sorted({run["learning_rate"] for run in runs}):
-        chosen = [run for run in runs if run["learning_rate"] == rate]
-        settings, seeds = chosen[0]["settings"], sorted({run["seed"] for run in chosen})
-        keys = list(chosen[0]["before"])
+    for setting in sorted({describe(run) for run in runs}):
+        chosen = [run for run in runs if describe(run) == setting]
+        methods = [method for method in METHODS if any(run["method"] == method for run in chosen)]
+        seeds = sorted({run["seed"] for run in chosen})
         lines += [
-            f"### Learning rate {rate:g}",
-            "",
-            f"{settings['epochs']} epochs, batch {settings['batch']}, momentum {settings['momentum']}, "
+            f"### {setting}",
             f"{chosen[0]['photos']:,} photos, seeds {', '.join(map(str, seeds))}.",
             "",
-            "| | " + " | ".join(f"{method} {when}" for method in METHODS for when in ("before", "after")) + " |",
-            "|---" * (1 + 2 * len(METHODS)) + "|",
+            "| | " + " | ".join(f"{method} before | {method} after" for method in methods) + " |",
+            "|---" * (1 + 2 * len(methods)) + "|",
         ]
-        for key in keys:
-            cells = []
-            for method in METHODS:
-                own = [run for run in chosen if run["method"] == method]
-                cells += [spread([run[when][key] for run in own]) for when in ("before", "after")]
+        for key in chosen[0]["before"]:
+            cells = [
+                spread([run[when][key] for run in chosen if run["method"] == method])
+                for method in methods
+                for when in ("before", "after")
+            ]
             lines.append(f"| {key} | " + " | ".join(cells) + " |")
         lines.append("")
     choices = [json.loads(path.read_text()) for path in sorted(work.glob("choose-*.json"))]
     if choices:
-        lines += ["### The choice of the learning rate", "", "| method | learning rate | known before | known after "
-                  "| other before | other after |", "|---|---|---|---|---|---|"]  # fmt: skip
-        for run in sorted(choices, key=lambda run: (run["method"], run["learning_rate"])):
-            figures_ = [f"{run[when][part]:.1f}" for part in ("known", "other") for when in ("before", "after")]
-            lines.append(f"| {run['method']} | {run['learning_rate']:g} | " + " | ".join(figures_) + " |")
+        lines += ["### The choice, on a part of seen-train"]
+        lines += ["| method | setting | known before | known after | other before | other after |", "|---" * 6 + "|"]
+        for run in sorted(choices, key=lambda run: (run["method"], describe(run))):
+            cells = [f"{run[when][part]:.1f}" for part in ("known", "other") for when in ("before", "after")]
+            lines.append(f"| {run['method']} | {describe(run)} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
+
+
+def describe(run: dict) -> str:
+    settings = run["settings"]
+    norm = "frozen" if settings["freeze_batch_norm"] else "trained"
+    return (
+        f"Learning rate {settings['learning_rate']:g}, batch-norm {norm}, "
+        f"{settings['epochs']} epochs, batch {settings['batch']}"
+    )
 
 
 def spread(values: list[float]) -> str:

@@ -1,4 +1,4 @@
-"""Fixtures that several test files share. The authors' lists and real photos lie beside the repository, where they are had."""
+"""Fixtures that several test files share. The authors' lists and real photos lie beside the repository, if anywhere."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def authors_lists() -> Path:
     """The folder with the authors' class lists."""
     folder = Path(os.environ.get("UNSEEN_ASSETS", SHARED))
     if not (folder / "imagenet-split.json").exists():
-        pytest.skip("the authors' class lists are not here: set UNSEEN_ASSETS to the folder that holds imagenet-split.json")
+        pytest.skip("the authors' class lists are not here: set UNSEEN_ASSETS to the folder with imagenet-split.json")
     return folder
 
 
@@ -26,5 +26,5 @@ def photos() -> Path:
     """The folder with photos by wnid: unseen/, seen-train/ and seen-val/."""
     folder = Path(os.environ.get("UNSEEN_PHOTOS", SHARED / "photos"))
     if not (folder / "seen-val").is_dir():
-        pytest.skip("the development photos are not here: set UNSEEN_PHOTOS to a folder with unseen/, seen-train/, seen-val/")
+        pytest.skip("the photos are not here: set UNSEEN_PHOTOS to a folder with unseen/, seen-train/, seen-val/")
     return folder

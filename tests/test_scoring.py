@@ -39,7 +39,7 @@ def plain_top_k(scores: np.ndarray, k: int) -> tuple[list, list]:
 
 @st.composite
 def problems(draw):
-    """Sizes, candidates, seen classes, a shift, answers, and budgets so small that they force many blocks and pieces."""
+    """Sizes, candidates, seen classes, a shift, answers, and budgets so small that they force many blocks."""
     seed, photos, classes = draw(st.integers(0, 10**6)), draw(st.integers(1, 40)), draw(st.integers(1, 30))
     rng = np.random.default_rng(seed)
     rows = rng.permutation(classes)[: draw(st.integers(1, classes))]
