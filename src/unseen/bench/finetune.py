@@ -31,7 +31,7 @@ from unseen.taxonomy import Taxonomy
 LEARNING_RATE, MOMENTUM = 1e-4, 0.9
 
 
-def run(batch: int = 32, steps: int = 5, rounds: int = 3, workers: int = 2) -> dict[str, Any]:
+def run(batch: int = 32, steps: int = 8, rounds: int = 3, workers: int = 2) -> dict[str, Any]:
     """Photos a second of both, with the built-in network on the CPU."""
     with tempfile.TemporaryDirectory() as folder, Processes("cpu") as processes:
         backbone = load_backbone()
