@@ -8,6 +8,7 @@ from small_problems import PARENTS, make_problem, make_taxonomy
 from unseen.baselines import structural
 from unseen.methods import make_method
 from unseen.run import Run
+from unseen.taxonomy import Taxonomy
 
 
 def test_distances_are_networkx_shortest_paths():
@@ -38,3 +39,10 @@ def test_class_with_no_way_to_a_seen_one_is_zero():
     problem = make_problem()
     solution = make_method("structural").fit(problem, Run())
     assert not solution.classifiers[problem.taxonomy.index("lonely")].any()
+
+
+def test_distances_in_a_very_deep_hierarchy():
+    ids = [str(i) for i in range(300)]
+    chain = Taxonomy(ids, [(id,) for id in ids], [[]] + [[id] for id in ids[:-1]])
+    assert np.array_equal(structural.distances(chain, np.array([0, 299]))[:, 0], np.arange(300))
+    assert np.array_equal(structural.distances(chain, np.array([0, 299]))[:, 1], 299 - np.arange(300))

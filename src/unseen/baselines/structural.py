@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from scipy import sparse
 
 from unseen.methods import Solution
 from unseen.problem import Problem, normalise_rows
@@ -18,7 +17,7 @@ from unseen.projections import Append1
 from unseen.run import Run
 from unseen.taxonomy import Taxonomy
 
-CHUNK = 256  # seen classes at a time: the walk keeps a few N x CHUNK arrays
+CHUNK = 8192  # classes at a time
 
 
 class Structural:
@@ -39,34 +38,41 @@ class Structural:
 
     def predict(self, problem: Problem, state: dict[str, np.ndarray], rows: np.ndarray | None = None) -> np.ndarray:
         rows = np.arange(len(problem.taxonomy)) if rows is None else np.asarray(rows)
-        targets = problem.targets()
-        mixed = np.zeros((len(rows), targets.shape[1]), np.float32)
-        for start in range(0, len(problem.seen), CHUNK):
+        distance, targets = distances(problem.taxonomy, problem.seen), problem.targets()
+        mixed = np.empty((len(rows), targets.shape[1]), np.float32)
+        for start in range(0, len(rows), CHUNK):
             part = slice(start, start + CHUNK)
-            distance = distances(problem.taxonomy, problem.seen[part])[rows]
-            weight = np.exp(-self.settings.decay * distance, dtype=np.float32)
-            weight[distance < 0] = 0  # another component of the hierarchy
-            mixed += weight @ targets[part]
+            steps = distance[rows[part]]
+            weight = np.exp(-self.settings.decay * steps, dtype=np.float32)
+            weight[steps < 0] = 0  # another component of the hierarchy
+            mixed[part] = weight @ targets
         return normalise_rows(mixed)
 
 
 def distances(taxonomy: Taxonomy, sources: np.ndarray) -> np.ndarray:
     """Undirected hierarchy distance from every node to every source (N x len(sources), int16; -1: unreachable).
 
-    All sources walk together: one sparse-by-dense product a hop moves every frontier one step.
+    All sources walk together. A node keeps a bit for each source that has reached it, 64 to a word, and a hop is an
+    OR over the node's neighbours; the distance is the number of hops after which the bit was still unset.
     """
-    child, parent = taxonomy.edges()
-    n = len(taxonomy)
-    ones = np.ones(2 * len(child), np.float32)
-    links = (np.concatenate([child, parent]), np.concatenate([parent, child]))
-    adjacency = sparse.csr_matrix((ones, links), shape=(n, n))
-    distance = np.full((n, len(sources)), -1, np.int16)
-    distance[sources, np.arange(len(sources))] = 0
-    frontier = (distance == 0).astype(np.float32)
-    hop = 0
-    while frontier.any():
-        hop += 1
-        reached = (adjacency @ frontier > 0) & (distance < 0)
-        distance[reached] = hop
-        frontier = reached.astype(np.float32)
-    return distance
+    child, parent = (np.asarray(ends, np.int64) for ends in taxonomy.edges())
+    n, count = len(taxonomy), len(sources)
+    itself = np.arange(n)  # so that every node has a neighbour, and keeps what it has
+    node, neighbour = np.concatenate([child, parent, itself]), np.concatenate([parent, child, itself])
+    order = np.argsort(node, kind="stable")
+    neighbour, first = neighbour[order], np.searchsorted(node[order], itself)
+    reached = np.zeros((n, -(-count // 64) * 64), bool)
+    reached[sources, np.arange(count)] = True
+    bits = np.packbits(reached, axis=1).view(np.uint64)
+    distance, hop = np.zeros((n, count), np.uint8), 0
+    while True:
+        missing = np.unpackbits(~bits.view(np.uint8), axis=1, count=count)
+        further = np.bitwise_or.reduceat(bits[neighbour], first, axis=0)
+        if np.array_equal(further, bits):
+            distance = distance.astype(np.int16)
+            distance[missing.view(bool)] = -1
+            return distance
+        distance += missing
+        bits, hop = further, hop + 1
+        if hop == 255:  # the next one would not fit
+            distance = distance.astype(np.int16)

@@ -137,7 +137,7 @@ class Kin:
 
     def _scale(self, deviations: np.ndarray, state: dict[str, np.ndarray]) -> np.ndarray:
         """d / sqrt(|d|^2 + caution^2 chance^2), in place; returns the lengths that are left (n)."""
-        squares = np.square(deviations).sum(axis=1)
+        squares = np.einsum("np,np->n", deviations, deviations)  # no second matrix of that size
         doubt = (self.settings.caution * float(state["chance"][0])) ** 2
         divisor = np.maximum(np.sqrt(squares + doubt), np.finfo(np.float32).tiny)
         deviations /= divisor[:, None]
