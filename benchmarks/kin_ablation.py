@@ -2,6 +2,7 @@
 
     python benchmarks/kin_ablation.py table    --unseen STORE --seen-val STORE     kin with parts changed or left out
     python benchmarks/kin_ablation.py criteria --unseen STORE --seen-val STORE     which criterion foretells photos?
+    python benchmarks/kin_ablation.py trust    --unseen STORE --seen-val STORE     are trusted answers more often right?
     python benchmarks/kin_ablation.py learn [--vectors glove+text]                 the constants, from seen classes
 
 A STORE is made by `unseen features --images DIR --out STORE`. `--half` picks photos: classes are split in two by a hash
@@ -155,6 +156,21 @@ def table(bench: Bench) -> None:
         cells = [f"{found[key]:.1f}" for key in columns] + [f"{quality:.3f}" if quality else "–"]
         cells += [f"{chosen['width']:g}, {chosen['ridge']:g}", f"{seconds:.1f}"]
         print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
+
+
+def trust(bench: Bench, vectors: str) -> None:
+    """Photos in quarters by the trust of the class that they were given: how many in each were given the right one."""
+    solution = Kin(KinSettings()).fit(bench.problem(vectors), Run())
+    features, rows = bench.unseen
+    print("| candidates | least trusted quarter | second | third | most trusted quarter |\n|:---|" + "---:|" * 4)
+    for name in LISTS:
+        candidates = bench.candidates[name]
+        counted = np.isin(rows, candidates)
+        answers = candidates[(features[counted] @ solution.classifiers[candidates].T).argmax(axis=1)]
+        right = answers == rows[counted]
+        quarters = np.array_split(np.argsort(solution.trust[answers], kind="stable"), 4)
+        cells = [f"{100 * right[q].mean():.1f} (trust {solution.trust[answers[q]].mean():.2f})" for q in quarters]
+        print(f"| {name} | " + " | ".join(cells) + " |")
 
 
 # --- which criterion on seen classes foretells photos -----------------------------------------------------------------
@@ -314,7 +330,7 @@ def torch_kernel(data: dict, logs: dict):
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("action", choices=("table", "criteria", "learn"))
+    parser.add_argument("action", choices=("table", "criteria", "trust", "learn"))
     parser.add_argument("--unseen", help="feature store of photos of unseen classes")
     parser.add_argument("--seen-val", help="feature store of photos of seen classes")
     parser.add_argument("--half", choices=("tuning", "report", "both"), default="report")
@@ -325,13 +341,15 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     if arguments.action != "learn" and not (arguments.unseen and arguments.seen_val):
-        parser.error("table and criteria need --unseen STORE and --seen-val STORE")
+        parser.error(f"{arguments.action} needs --unseen STORE and --seen-val STORE")
     bench = Bench(arguments)
     if arguments.action == "table":
         print(f"Photos: {arguments.half} half. Defaults: {json.dumps(asdict(KinSettings()))}\n")
         table(bench)
     elif arguments.action == "criteria":
         criteria(bench, arguments.trials, arguments.seed)
+    elif arguments.action == "trust":
+        trust(bench, arguments.vectors)
     else:
         learn(bench, arguments.vectors, arguments.steps, arguments.seed)
 
