@@ -155,11 +155,19 @@ def test_a_photos_scores_do_not_depend_on_its_company(threads):
         torch.set_num_threads(before)
 
 
-def test_memory_stays_within_the_budget():
+@pytest.mark.parametrize("threads", [1, 4])
+def test_memory_stays_within_the_budget(threads):
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
     scorer = Scorer(np.zeros((10_000, 3), np.float32), scores_budget=4 * 10_000 * 100)
-    sizes = [scores.numel() for _, scores in scorer._blocks(np.zeros((1000, 3), np.float32))]
-    assert max(sizes) == 10_000 * 100
+    sizes = []
+    try:
+        scorer._for_blocks(np.zeros((1000, 3), np.float32), lambda block, scores: sizes.append(scores.numel()))
+    finally:
+        torch.set_num_threads(before)
+    assert max(sizes) * threads <= 10_000 * 100
     assert sum(sizes) == 10_000 * 1000
+    assert sum(buffer.numel() for buffer in scorer._buffers) <= 10_000 * 100
 
 
 def test_the_function_for_once_and_read_only_matrices(tmp_path):

@@ -7,8 +7,7 @@ import shutil
 import time
 from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from concurrent.futures import Future
 from itertools import chain
 from pathlib import Path
 
@@ -30,6 +29,7 @@ from unseen.feature_store import (
 )
 from unseen.photos import photos_in
 from unseen.progress import Bar
+from unseen.threads import separate_threads, thread_count
 
 
 class _Block:
@@ -241,14 +241,10 @@ Read = tuple[torch.Tensor, list[str | None]]  # a batch of photos; for each, the
 
 
 def _look(backbone: Backbone, batches: Iterator[Read]) -> Iterator[tuple[np.ndarray, list[str | None]]]:
-    """Batches of photos -> features, in their order.
-
-    On a CPU each thread looks at a batch of its own, instead of all sharing one: that is faster, and rounds alike
-    whatever the number of threads, as convolutions sum in an order that depends on the threads which share them.
-    """
-    threads = torch.get_num_threads() if backbone.device.type == "cpu" else 1
+    """Batches of photos -> features, in their order. On a CPU each thread looks at a batch of its own."""
+    threads = thread_count(backbone.device)
     waiting: deque[tuple[Future, list[str | None]]] = deque()
-    with _one_thread_each(), ThreadPoolExecutor(threads) as pool:
+    with separate_threads(threads) as pool:
         for pixels, reasons in batches:
             waiting.append((pool.submit(lambda batch: backbone.features(batch).cpu().numpy(), pixels), reasons))
             if len(waiting) > threads:
@@ -257,16 +253,6 @@ def _look(backbone: Backbone, batches: Iterator[Read]) -> Iterator[tuple[np.ndar
         while waiting:
             done, reasons = waiting.popleft()
             yield done.result(), reasons
-
-
-@contextmanager
-def _one_thread_each() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 # -- worker processes ------------------------------------------------------------------------------------------------

@@ -10,7 +10,8 @@ their rows of the class matrix, and so are all answers.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,11 +20,13 @@ from torch import Tensor
 
 from unseen.errors import UnseenError
 from unseen.metrics import MISSED
+from unseen.threads import separate_threads, thread_count
 
 SCORES_BUDGET = 2**28  # bytes of scores held at a time
 MATRIX_BUDGET = 2**31  # bytes of a gathered class matrix; a larger one is gathered anew for each block of photos
-PHOTOS = 1024  # photos a block, if the budget allows
-CLASSES = 8192  # classes a product
+PHOTOS = 512  # photos a block, if the budget allows
+WORTH_A_THREAD = 64  # photos: fewer are one block, whose products all threads share
+CLASSES = 4096  # classes a product
 FEW = 16  # photos a product at least: BLAS takes other paths, with other rounding, below
 DEPTH = 320  # features a product: BLAS splits deeper ones by shape and by number of threads, and so rounds by them
 
@@ -83,7 +86,8 @@ class Scorer:
         self._column[rows] = _NO_ANSWER
         self._column[self.columns] = np.arange(len(self.columns))
         self._row = torch.from_numpy(self.columns).to(self.device)
-        self._block = max(FEW, min(PHOTOS, scores_budget // max(4 * len(self.columns), 1)))
+        self._budget = scores_budget
+        self._buffers: list[Tensor] = []
         self._source = _as_tensor(classifiers)
         fits = 4 * len(self.columns) * self.width <= matrix_budget
         self._matrix = self._piece(slice(None)) if fits else None
@@ -98,12 +102,15 @@ class Scorer:
         best_rows = np.full((len(points), k), -1, np.int64)
         best_scores = np.full((len(points), k), -np.inf, np.float32)
         n = min(k, len(self.columns))
-        for block, scores in self._blocks(points if n else points[:0]):
+
+        def find(block: slice, scores: Tensor) -> None:
             if self.seen_shift:
                 scores[:, self.groups[0]] -= self.seen_shift
             values, columns = self._best(scores, n)
             best_scores[block, :n] = values.cpu().numpy()
             best_rows[block, :n] = self.columns[columns.cpu().numpy()]
+
+        self._for_blocks(points if n else points[:0], find)
         return best_rows, best_scores
 
     def ranks(self, points: np.ndarray | Tensor, labels: np.ndarray) -> Ranks:
@@ -118,9 +125,12 @@ class Scorer:
     def scores(self, points: np.ndarray | Tensor) -> np.ndarray:
         """All scores, float32 n x (candidates with an answer), in the order of `columns`, which holds their rows."""
         found = np.empty((len(points), len(self.columns)), np.float32)
-        for block, scores in self._blocks(points):
+
+        def copy(block: slice, scores: Tensor) -> None:
             scores[:, self.groups[0]] -= self.seen_shift
             found[block] = scores.cpu().numpy()
+
+        self._for_blocks(points, copy)
         return found
 
     def _ranks(self, points: np.ndarray | Tensor, labels: np.ndarray, margins: bool) -> GeneralisedRanks:
@@ -132,7 +142,8 @@ class Scorer:
         n = len(labels)
         greater, equal = np.zeros((2, n), np.int64), np.zeros((2, n), np.int64)  # among seen, among unseen
         score, best = np.full(n, -np.inf, np.float32), np.full((2, n), -np.inf, np.float32)
-        for block, scores in self._blocks(points):
+
+        def count(block: slice, scores: Tensor) -> None:
             own = torch.from_numpy(np.maximum(columns[block], 0)).to(self.device)[:, None]
             # The true class's score is read from the product, never computed again: else it would not equal itself.
             true = scores.gather(1, own) if len(self.columns) else scores.new_full((len(scores), 1), -np.inf)
@@ -145,6 +156,8 @@ class Scorer:
                 greater[side, block], equal[side, block] = _count(scores[:, group], threshold)
                 if margins and group.stop > group.start:
                     best[side, block] = scores[:, group].amax(1).cpu().numpy()
+
+        self._for_blocks(points, count)
         side = np.where(self.seen[labels], 0, 1), np.arange(n)
         equal[side] -= 1  # a class is no tie of itself
         missed = columns == _NO_ANSWER
@@ -156,27 +169,55 @@ class Scorer:
             margin = best[0] - best[1]
         return GeneralisedRanks(total, equal.sum(0), score, greater[side], equal[side], margin)
 
-    def _blocks(self, points: np.ndarray | Tensor) -> Iterator[tuple[slice, Tensor]]:
-        """(photos, their scores over all columns, without shift) block by block. The scores may be changed in place."""
+    def _for_blocks(self, points: np.ndarray | Tensor, work: Callable[[slice, Tensor], None]) -> None:
+        """Call work(photos, their scores over all columns, without shift) for every block of photos.
+
+        On a CPU each thread has blocks of its own, unless there are too few photos. Work may change the scores.
+        """
         points = _as_tensor(points)
         if points.ndim != 2 or points.shape[1] != self.width:
             raise UnseenError(f"Points of shape {tuple(points.shape)}; the classifiers need (photos, {self.width}).")
-        rows = max(FEW, min(self._block, len(points)))
-        buffer = torch.empty(rows, len(self.columns), device=self.device)
-        for start in range(0, len(points), self._block):
-            block = slice(start, min(start + self._block, len(points)))
-            photos = points[block].to(self.device, torch.float32)
-            if not torch.isfinite(photos).all():
-                raise UnseenError("Features hold NaN or infinity: check the network and its weights.")
-            n = len(photos)
-            if n < FEW:
-                photos = torch.cat([photos, photos.new_zeros(FEW - n, self.width)])
-            scores = buffer[: len(photos)]
-            for at in range(0, len(self.columns), CLASSES):
-                piece = slice(at, min(at + CLASSES, len(self.columns)))
-                matrix = self._piece(piece) if self._matrix is None else self._matrix[piece]
-                _product(photos, matrix, scores[:, piece])
-            yield block, scores[:n]
+        threads = thread_count(self.device)
+        most = min(PHOTOS, self._budget // (4 * max(len(self.columns), 1) * threads))
+        size = max(FEW, min(most, max(WORTH_A_THREAD, -(-len(points) // threads))))
+        blocks = [slice(start, min(start + size, len(points))) for start in range(0, len(points), size)]
+
+        def do(block: slice) -> None:
+            with self._buffer(size) as buffer:
+                work(block, self._scores(points[block], buffer))
+
+        if len(blocks) <= 1 or threads == 1:
+            for block in blocks:
+                do(block)
+        else:
+            with separate_threads(threads) as pool:
+                for _ in pool.map(do, blocks):  # raises what went wrong
+                    pass
+
+    @contextmanager
+    def _buffer(self, rows: int) -> Iterator[Tensor]:
+        """Memory for scores, kept from block to block and call to call: the first touch of fresh memory is slow."""
+        try:
+            buffer = self._buffers.pop()
+        except IndexError:
+            buffer = torch.empty(0)
+        if len(buffer) < rows:
+            buffer = torch.empty(rows, len(self.columns), device=self.device)
+        yield buffer
+        self._buffers.append(buffer)
+
+    def _scores(self, points: Tensor, buffer: Tensor) -> Tensor:
+        photos = points.to(self.device, torch.float32)
+        if not torch.isfinite(photos).all():
+            raise UnseenError("Features hold NaN or infinity: check the network and its weights.")
+        if len(photos) < FEW:
+            photos = torch.cat([photos, photos.new_zeros(FEW - len(photos), self.width)])
+        scores = buffer[: len(photos)]
+        for at in range(0, len(self.columns), CLASSES):
+            piece = slice(at, min(at + CLASSES, len(self.columns)))
+            matrix = self._piece(piece) if self._matrix is None else self._matrix[piece]
+            _product(photos, matrix, scores[:, piece])
+        return scores[: len(points)]
 
     def _piece(self, columns: slice) -> Tensor:
         """Classifiers of some columns, float32 on the device."""
