@@ -242,8 +242,8 @@ def run_until_step(step: int, monkeypatch, folder: Path, store: Path, backbone) 
     return False
 
 
-def command(*arguments, launcher: tuple[str, ...] = ("-m", "unseen")) -> list[str]:
-    return [sys.executable, *launcher, "features", *map(str, arguments), "--json"]
+def command(*arguments) -> list[str]:
+    return [sys.executable, "-m", "unseen", "features", *map(str, arguments), "--json"]
 
 
 def environment() -> dict[str, str]:
@@ -285,24 +285,36 @@ def test_killed_again_and_again_it_ends_with_the_same_bytes(tmp_path):
 
 
 def test_two_processes_under_torchrun_make_the_store_of_one(tmp_path, folder):
+    """Twice in the same processes, as an evaluation of two folders does."""
     for class_id in range(9):
         for number in range(3):
             picture(folder / f"more {class_id}" / f"{number}.png", 20 * class_id + number)
     build_store(folder, tmp_path / "one", tiny_network.build(), **QUIET)
-    torchrun = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "unseen")
-    arguments = ("--images", folder, "--out", tmp_path / "two", "--backbone", "tiny_network:build", "--batch", 4)
+    (tmp_path / "twice.py").write_text(
+        "import sys\n"
+        "from unseen.cli import main\n"
+        "for out in sys.argv.pop(1), sys.argv.pop(1):\n"
+        "    sys.argv[1:] = ['features', '--out', out, *sys.argv[sys.argv.index('--images'):]]\n"
+        "    try:\n"
+        "        main()\n"
+        "    except SystemExit as end:\n"
+        "        assert not end.code\n"
+    )
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    options = ["--images", folder, "--backbone", "tiny_network:build", "--batch", "4", "--workers", "1", "--json"]
     done = subprocess.run(
-        command(*arguments, "--workers", 1, launcher=torchrun),
+        [*torchrun, tmp_path / "twice.py", tmp_path / "two", tmp_path / "again", *options],
         env=environment(),
         capture_output=True,
         text=True,
         timeout=300,
     )
     assert done.returncode == 0, done.stderr
-    assert len(done.stdout.splitlines()) == 1  # one of the processes speaks
-    result = json.loads(done.stdout)
-    assert (result["photos"], result["new"], result["unreadable"], result["classes"]) == (41, 41, 1, 13)
-    assert contents(tmp_path / "one") == contents(tmp_path / "two")
+    results = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(results) == 2  # of the processes one speaks
+    for result in results:
+        assert (result["photos"], result["new"], result["unreadable"], result["classes"]) == (41, 41, 1, 13)
+    assert contents(tmp_path / "one") == contents(tmp_path / "two") == contents(tmp_path / "again")
 
 
 def test_metrics_of_two_shares_are_exactly_those_of_the_whole(tmp_path, folder, backbone):

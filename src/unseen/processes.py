@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
@@ -32,7 +33,6 @@ class Processes(AbstractContextManager):
                 raise UnseenError(f"{local + 1} processes on this machine, but {torch.cuda.device_count()} GPUs")
             device = f"cuda:{local}"
         self.device = Run(device=device).torch_device()
-        self._own_group = False
 
     def __enter__(self) -> Processes:
         if self.world > 1 and not dist.is_initialized():
@@ -48,13 +48,11 @@ class Processes(AbstractContextManager):
                     f"process {self.rank} of {self.world} cannot join the others: {str(error).splitlines()[0]}. "
                     "Start them with torchrun, which tells each where the others are."
                 ) from None
-            self._own_group = True
+            atexit.register(dist.destroy_process_group)
         return self
 
     def __exit__(self, kind, error, trace) -> None:
-        if self._own_group:
-            dist.destroy_process_group()
-            self._own_group = False
+        """The group stays until the process ends: once parted, its processes would not find each other again."""
 
     def parallel(self, model: nn.Module) -> nn.Module:
         """The model, its gradients averaged over the processes."""
