@@ -21,7 +21,7 @@ import numpy as np
 
 from unseen.errors import UnseenError
 from unseen.taxonomy import Taxonomy
-from unseen.taxonomy_paths import graph_of
+from unseen.taxonomy.paths import graph_of
 
 
 def random_taxonomy(nodes: int, branching: int = 4, double_parents: float = 0.1, seed: int = 0) -> Taxonomy:

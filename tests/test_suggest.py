@@ -10,7 +10,7 @@ import pytest
 from unseen.errors import UnseenError
 from unseen.suggest import FIELDS, slug, suggest, to_csv
 from unseen.taxonomy import Taxonomy
-from unseen.taxonomy_sources import read_additions
+from unseen.taxonomy.sources import read_additions
 
 OKAPI, GUITAR, ELECTRIC_GUITAR, CRANE_BIRD = "n02439398", "n03467517", "n03272010", "n02012849"
 

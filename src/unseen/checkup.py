@@ -10,7 +10,7 @@ import numpy as np
 
 from unseen.semantics import ClassVectors
 from unseen.taxonomy import Taxonomy
-from unseen.taxonomy_sources import BUILT_IN, is_wordnet_id
+from unseen.taxonomy.sources import BUILT_IN, is_wordnet_id
 
 FAR = 4  # hops: further from every seen class than this, a prediction is guesswork
 

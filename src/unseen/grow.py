@@ -17,9 +17,9 @@ from unseen.bundle import Bundle, coverage_of
 from unseen.errors import UnseenError
 from unseen.problem import normalise_rows
 from unseen.semantics import ClassVectors, semantics_from_provenance
+from unseen.semantics.text_encoder import encoder_installed, needs_encoder
 from unseen.taxonomy import Node, Taxonomy
-from unseen.taxonomy_additions import check_connected, completed, connecting_nodes, reserve_of
-from unseen.text_encoder import encoder_installed, needs_encoder
+from unseen.taxonomy.additions import check_connected, completed, connecting_nodes, reserve_of
 
 
 def add_classes(bundle: Bundle, nodes: Sequence[Node], vectors: str | Path | Callable | None = None) -> Bundle:

@@ -16,8 +16,8 @@ from unseen.methods import Solution, make_method
 from unseen.problem import Problem, SeenFeatures, normalise_rows
 from unseen.run import Run, peak_memory_mb, writing
 from unseen.semantics import Coverage, Semantics, class_vectors, load_vectors
+from unseen.semantics.text_encoder import encoder_installed, needs_encoder
 from unseen.taxonomy import Taxonomy
-from unseen.text_encoder import encoder_installed, needs_encoder
 
 if TYPE_CHECKING:
     from unseen.backbones import Backbone

@@ -19,13 +19,13 @@ from torch.nn import functional as F
 
 from unseen.backbones import Backbone, load_backbone
 from unseen.bundle import BackboneInfo, Bundle
+from unseen.finetune.photo_sets import PhotoSet, open_photo_set
+from unseen.finetune.stage2 import FinetuneSettings, SeenHead, Stage2
 from unseen.methods import Solution
-from unseen.photo_sets import PhotoSet, open_photo_set
 from unseen.processes import Processes
 from unseen.projections import Append1
 from unseen.run import Run
 from unseen.semantics import ClassVectors, Coverage
-from unseen.stage2 import FinetuneSettings, SeenHead, Stage2
 from unseen.taxonomy import Taxonomy
 
 LEARNING_RATE, MOMENTUM = 1e-4, 0.9

@@ -36,11 +36,11 @@ def compare(
     """Train and evaluate all methods on the same features and candidates, and print one table."""
     from dataclasses import replace
 
-    from unseen.compare import compare as run
-    from unseen.compare import page, table
-    from unseen.levels import Lengths, find_level
     from unseen.methods import METHODS, get_method
     from unseen.reproduce import Reproduction
+    from unseen.reproduce.compare import compare as run
+    from unseen.reproduce.compare import page, table
+    from unseen.reproduce.levels import Lengths, find_level
     from unseen.run import write_atomically
 
     if average not in ("class", "image"):

@@ -54,7 +54,7 @@ def add(
     from unseen.grow import add_classes, already_classes
     from unseen.suggest import slug
     from unseen.taxonomy import Node
-    from unseen.taxonomy_sources import read_additions
+    from unseen.taxonomy.sources import read_additions
 
     _check_out(bundle, out, overwrite)
     old = default_bundle(say) if bundle is None else Bundle.load(bundle)

