@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 
 import pytest
 import torch
+import torch.distributed as dist
 from torch import nn
 
 from unseen.errors import UnseenError
-from unseen.processes import Processes
+from unseen.processes import Processes, join
 
 TWO = """
 import torch
@@ -53,6 +57,22 @@ def test_two_processes(tmp_path):
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", script]
     done = subprocess.run(torchrun, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
+
+
+def test_what_lost_processes_left_in_the_store_is_not_read():
+    """A start that was given up half-way, in each of its states, then two that come together, in either order."""
+    store = dist.HashStore()
+    store.set_timeout(timedelta(seconds=20))
+    for left in ("joining/1", "joined/old/1", "address"):
+        store.set(left, "stale")
+    for first, second in ((0, 1), (1, 0)):
+        with ThreadPoolExecutor() as pool:
+            early = pool.submit(join, store, first, 2)
+            time.sleep(0.1)
+            parts = [pool.submit(join, store, second, 2).result(), early.result()]
+        assert not parts[0].check(["address"])  # the stale one, and the one of the start before
+        parts[0].set("address", "fresh")
+        assert parts[1].get("address") == b"fresh"
 
 
 def test_one_process_needs_no_group():

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import atexit
 import os
+import time
 from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from datetime import timedelta
 from typing import Any
+from uuid import uuid4
 
 import torch
 import torch.distributed as dist
@@ -42,7 +44,9 @@ class Processes(AbstractContextManager):
             backend = "cpu:gloo,cuda:nccl" if self.device.type == "cuda" else "gloo"
             try:
                 # A process that has done its share waits for the slowest; one that is lost is torchrun's to notice.
-                dist.init_process_group(backend, timeout=timedelta(days=7))
+                patience = timedelta(days=7)
+                store = join(*next(dist.rendezvous("env://", timeout=patience)))
+                dist.init_process_group(backend, store=store, rank=self.rank, world_size=self.world, timeout=patience)
             except (ValueError, RuntimeError) as error:
                 raise UnseenError(
                     f"process {self.rank} of {self.world} cannot join the others: {str(error).splitlines()[0]}. "
@@ -102,3 +106,25 @@ class Processes(AbstractContextManager):
         """Until every process has come here."""
         if self.world > 1:
             dist.barrier()
+
+
+def join(store: dist.Store, rank: int, world: int) -> dist.Store:
+    """The part of torchrun's store that only the processes of this start use.
+
+    torchrun keeps one store however often it starts the processes anew: what lost ones left there, such as the
+    addresses that they listened on, would be taken for the others' own. So the first process names a part of it, and
+    tells every process that waits for the name, by a key that is new with each start, until all have confirmed it.
+    """
+    own = uuid4().hex
+    if rank > 0:
+        store.set(f"joining/{rank}", own)
+        name = store.get(f"name/{own}").decode()  # waits for it
+        store.set(f"joined/{name}/{rank}", "")
+        return dist.PrefixStore(name, store)
+    missing = set(range(1, world))
+    while missing:
+        for other in [other for other in missing if store.check([f"joining/{other}"])]:
+            store.set(f"name/{store.get(f'joining/{other}').decode()}", own)
+        time.sleep(0.01)
+        missing -= {other for other in missing if store.check([f"joined/{own}/{other}"])}
+    return dist.PrefixStore(own, store)
