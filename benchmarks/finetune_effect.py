@@ -1,18 +1,16 @@
 """What stage 2 does to seen and unseen accuracy, for several methods and seeds: docs/results/finetuning.md.
 
     python benchmarks/finetune_effect.py choose  --photos PHOTOS --work WORK     learning rates, on a part of seen-train
-    python benchmarks/finetune_effect.py measure --photos PHOTOS --work WORK     stage 1, stage 2, both evaluated
-    python benchmarks/finetune_effect.py table   --photos PHOTOS --work WORK     Markdown of all that was measured
+    python benchmarks/finetune_effect.py measure --photos PHOTOS --work WORK     before and after, and a page of it
 
-PHOTOS holds seen-train/, seen-val/ and unseen/, each with a folder a class. Every run leaves a JSON file in WORK and is
-not done again; one that was killed goes on where it was. Only `choose` tries several settings, on seen-train alone.
+PHOTOS holds seen-train/, seen-val/ and unseen/, each with a folder a class. WORK is as `unseen reproduce --out` leaves
+it, and is shared with it: what is trained is not trained again, and what was killed goes on where it was.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import shutil
 from pathlib import Path
 
@@ -21,125 +19,141 @@ import numpy as np
 import unseen
 from unseen.evaluate import evaluate
 from unseen.finetune import FinetuneSettings, finetune
-from unseen.pipeline import train
+from unseen.recipes import Row
+from unseen.reproduce.levels import find_level
+from unseen.reproduce.trainings import Trainings
 from unseen.run import Run, write_atomically
 
 METHODS = ("dgp", "sgcn", "kin")
-STAGE1_EPOCHS = 300  # of the paper's 3,000, to keep the measurement short
 LISTS = ("2-hops", "3-hops", "all")
+COMMAND = "python benchmarks/finetune_effect.py"
 
 
 def main() -> None:
     arguments = parse()
-    arguments.work.mkdir(parents=True, exist_ok=True)
-    os.environ.setdefault("UNSEEN_CACHE", str(arguments.work / "cache"))
-    if arguments.action == "table":
-        print(table(arguments.work))
-        return
-    for learning_rate in arguments.learning_rates:
-        for seed in arguments.seeds:
+    work = Trainings(arguments.work, find_level(arguments.photos), workers=arguments.workers, say=print)
+    if arguments.action == "choose":
+        for learning_rate in arguments.learning_rates:
             for method in arguments.methods:
-                one = choose_one if arguments.action == "choose" else measure_one
-                name = f"{arguments.action}-{method}-{seed}-{learning_rate:g}"
-                name += "-frozen" if arguments.freeze_batch_norm else ""
-                keep(arguments, name, one, method, seed, learning_rate)
+                choose(work, method, learning_rate, arguments.freeze_batch_norm)
+        return
+    runs = {method: [measure(work, method, seed) for seed in arguments.seeds] for method in arguments.methods}
+    text = page(work, runs)
+    print(text)
+    if arguments.markdown is not None:
+        write_atomically(arguments.markdown, text.encode())
 
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("action", choices=("choose", "measure", "table"))
+    parser.add_argument("action", choices=("choose", "measure"))
     parser.add_argument("--photos", type=Path, required=True)
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--methods", nargs="+", default=METHODS)
     parser.add_argument("--seeds", nargs="+", type=int, default=(0, 1, 2))
-    parser.add_argument("--learning-rates", nargs="+", type=float, default=(1e-4,))
+    parser.add_argument("--learning-rates", nargs="+", type=float, default=(3e-4, 1e-3))
     parser.add_argument("--freeze-batch-norm", action="store_true")
-    parser.add_argument("--epochs", type=int, default=2)
-    parser.add_argument("--batch", type=int, default=32)
-    parser.add_argument("--workers", type=int, default=0)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--markdown", type=Path)
     return parser.parse_args()
 
 
-def keep(arguments, name: str, job, *what) -> None:
-    """Do a job unless its result is there already, and tell it."""
-    place = arguments.work / f"{name}.json"
-    if not place.exists():
-        result = job(arguments, name, *what)
-        write_atomically(place, json.dumps(result, indent=1).encode())
-    print(name, place.read_text(), flush=True)
+def measure(work: Trainings, method: str, seed: int) -> dict[str, list[float]]:
+    """Each figure before and after stage 2. `kin` is solved in closed form: its seeds differ in stage 2 alone."""
+    stages = [figures(work, Row(method, method, finetune=tuned), seed) for tuned in (False, True)]
+    return {key: [stage[key] for stage in stages] for key in stages[0]}
 
 
-def stage1(arguments, method: str, seed: int):
-    """The bundle before stage 2. `kin` is solved in closed form: its seeds differ in stage 2 alone."""
-    place = arguments.work / f"stage1-{method}-{seed}"
-    if not (place / "bundle.json").exists():
-        settings = {} if method == "kin" else {"epochs": STAGE1_EPOCHS}
-        train(method, out=place, run=Run(seed=seed, resume=True, show_progress=False), **settings)
-    return unseen.load(place, device="cpu").bundle
-
-
-def stage2(arguments, name: str, bundle, images: Path, seed: int, learning_rate: float):
-    settings = FinetuneSettings(
-        epochs=arguments.epochs,
-        batch=arguments.batch,
-        learning_rate=learning_rate,
-        freeze_batch_norm=arguments.freeze_batch_norm,
-    )
-    run = Run(seed=seed, resume=True, checkpoint_every=10, show_progress=False)
-    return finetune(bundle, images, arguments.work / f"tuned-{name}", settings, run, workers=arguments.workers)
-
-
-def measure_one(arguments, name: str, method: str, seed: int, learning_rate: float) -> dict:
-    bundle = stage1(arguments, method, seed)
-    tuned = stage2(arguments, name, bundle, arguments.photos / "seen-train", seed, learning_rate)
-    result = {
-        "method": method,
-        "seed": seed,
-        "settings": tuned.solution.details["finetune"]["settings"],
-        "seconds": tuned.solution.details["finetune"]["seconds"],
-        "photos": tuned.solution.details["finetune"]["photos"],
-        "before": figures(arguments, bundle),
-        "after": figures(arguments, tuned),
-    }
-    shutil.rmtree(arguments.work / f"tuned-{name}")
-    return result
-
-
-def figures(arguments, bundle) -> dict[str, float]:
-    """Per cent, averaged over photos."""
-    model, found = unseen.load(bundle, device="cpu"), {}
-    options = {"workers": arguments.workers, "show_progress": False}
-    seen = evaluate(model, arguments.photos / "seen-val", "seen", **options)
-    found["seen hit@1"] = seen.image["hit@1"]
-    trained = {folder.name for folder in (arguments.photos / "seen-train").iterdir()}
-    for key, wanted in (("with photos", True), ("without photos", False)):
-        rows = [row for row in seen.per_class if (row["id"] in trained) == wanted]
-        found[f"seen hit@1, classes {key}"] = float(np.mean([row["hit@1"] for row in rows]))
-    among = evaluate(model, arguments.photos / "seen-val", "2-hops", with_seen=True, **options)
-    found["seen hit@1 among 2-hops+1K"] = among.image["hit@1"]
-    for name in LISTS:
-        image = evaluate(model, arguments.photos / "unseen", name, **options).image
-        found |= {f"{name} hit@1": image["hit@1"], f"{name} hit@5": image["hit@5"]}
+def figures(work: Trainings, row: Row, seed: int) -> dict[str, float]:
+    """Hit@k in per cent, averaged over classes."""
+    model, level = work.model(row, seed), work.level
+    seen, unseen_photos = work.store(model, level.seen_val), work.store(model, level.unseen)
+    own = evaluate(model, seen, "seen", show_progress=False)
+    found = {"seen photos among seen @1": own.class_["hit@1"]}
+    trained = {folder.name for folder in level.seen_train.iterdir()}
+    for key, wanted in (("trained on", True), ("not trained on", False)):
+        rows = [entry["hit@1"] for entry in own.per_class if (entry["id"] in trained) == wanted]
+        if rows:
+            found[f"... of classes {key}"] = float(np.mean(rows))
+    both = evaluate(model, seen, level.candidates("2-hops+1K"), show_progress=False)
+    found["seen photos among 2-hops+1K @1"] = both.class_["hit@1"]
+    for spec in (*LISTS, "2-hops+1K"):
+        result = evaluate(model, unseen_photos, level.candidates(spec), show_progress=False).class_
+        found |= {f"unseen photos, {spec} @{k}": result[f"hit@{k}"] for k in (1, 5)}
     return found
+
+
+def page(work: Trainings, runs: dict[str, list[dict[str, list[float]]]]) -> str:
+    """Markdown: for each method the figures before and after, mean and spread over seeds."""
+    lengths, seeds = work.lengths, len(next(iter(runs.values())))
+    lines = [
+        "# What stage 2 does",
+        "",
+        f"Hit@k in per cent, averaged over classes, before and after stage 2: mean ± standard deviation over {seeds} "
+        f"seeds. Stage 1: {lengths.epochs} epochs (`kin` has none: its seeds differ in stage 2 alone). Stage 2: "
+        f"{lengths.finetune_epochs} epoch of seen-train, batch {lengths.finetune_batch}, learning rate "
+        f"{lengths.finetune_rate:g}, batch-norm trained.",
+        "",
+        f"Made by `{COMMAND} measure --photos PHOTOS --work WORK --markdown FILE`.",
+        "",
+        "| | " + " | ".join(f"{method} before | after | change" for method in runs) + " |",
+        "|:---|" + "---:|---:|---:|" * len(runs),
+    ]
+    for key in next(iter(runs.values()))[0]:
+        cells = []
+        for measured in runs.values():
+            before, after = np.array([run[key] for run in measured]).T
+            cells += [spread(before), spread(after), spread(after - before, "+")]
+        lines.append(f"| {key} | " + " | ".join(cells) + " |")
+    choices = [json.loads(path.read_text()) for path in sorted(work.work.glob("choices/*.json"))]
+    if choices:
+        lines += [
+            "",
+            "The learning rate was chosen on a part of seen-train alone "
+            f"(`{COMMAND} choose`): 70 % of its classes train, but for a fifth of their photos (*known*); photos of "
+            "*other* classes stand for those that stage 2 does not see. Hit@1 among the seen classes, averaged over "
+            "photos:",
+            "",
+            "| method | learning rate | batch-norm | known before | after | other before | after |",
+            "|:---|---:|:---|---:|---:|---:|---:|",
+        ]
+        for run in choices:
+            cells = [f"{run[when][part]:.1f}" for part in ("known", "other") for when in ("before", "after")]
+            norm = "frozen" if run["freeze_batch_norm"] else "trained"
+            lines.append(f"| {run['method']} | {run['learning_rate']:g} | {norm} | " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def spread(values: np.ndarray, sign: str = "") -> str:
+    """Mean ± standard deviation over seeds."""
+    return f"{values.mean():{sign}.1f} ± {values.std(ddof=1):.1f}" if len(values) > 1 else f"{values.mean():{sign}.1f}"
 
 
 # -- the choice of a learning rate, on photos of seen-train alone ------------------------------------------------------
 
 
-def choose_one(arguments, name: str, method: str, seed: int, learning_rate: float) -> dict:
-    """Train on a part of seen-train; what is left are other photos of the same classes, and other classes."""
-    parts = split_classes(arguments.photos / "seen-train", arguments.work / "choice")
-    bundle = stage1(arguments, method, seed)
-    tuned = stage2(arguments, name, bundle, parts["train"], seed, learning_rate)
-    result = {"method": method, "seed": seed, "settings": tuned.solution.details["finetune"]["settings"]}
-    for when, each in (("before", bundle), ("after", tuned)):
-        model = unseen.load(each, device="cpu")
-        options = {"workers": arguments.workers, "show_progress": False}
-        result[when] = {
-            part: evaluate(model, parts[part], "seen", **options).image["hit@1"] for part in ("known", "other")
-        }
-    shutil.rmtree(arguments.work / f"tuned-{name}")
-    return result
+def choose(work: Trainings, method: str, learning_rate: float, freeze_batch_norm: bool) -> None:
+    """Train on a part of seen-train for as many steps as one epoch of all; keep and tell what it does to the rest."""
+    name = f"{method}-{learning_rate:g}" + ("-frozen" if freeze_batch_norm else "")
+    place = work.work / "choices" / f"{name}.json"
+    if not place.exists():
+        result = {"method": method, "learning_rate": learning_rate, "freeze_batch_norm": freeze_batch_norm}
+        parts = split_classes(work.level.seen_train, work.work / "choices" / "photos")
+        bundle, tuned = work.bundle(Row(method, method)), work.work / "choices" / name
+        settings = FinetuneSettings(
+            epochs=2, batch=work.lengths.finetune_batch, learning_rate=learning_rate,
+            freeze_batch_norm=freeze_batch_norm,
+        )  # fmt: skip
+        after = finetune(bundle, parts["train"], tuned, settings, Run(resume=True), workers=work.workers)
+        for when, each in (("before", bundle), ("after", after)):
+            model = unseen.load(each)
+            result[when] = {
+                part: evaluate(model, parts[part], "seen", workers=work.workers).image["hit@1"]
+                for part in ("known", "other")
+            }
+        write_atomically(place, json.dumps(result, indent=1).encode())
+        shutil.rmtree(tuned)
+    print(name, place.read_text(), flush=True)
 
 
 def split_classes(photos: Path, place: Path) -> dict[str, Path]:
@@ -156,59 +170,6 @@ def split_classes(photos: Path, place: Path) -> dict[str, Path]:
                 target.mkdir(parents=True, exist_ok=True)
                 (target / file.name).symlink_to(file.resolve())
     return parts
-
-
-# -- the table -------------------------------------------------------------------------------------------------------
-
-
-def table(work: Path) -> str:
-    """Markdown: for each setting and method the figures before and after, mean and spread over seeds."""
-    runs = [json.loads(path.read_text()) for path in sorted(work.glob("measure-*.json"))]
-    lines = []
-    for setting in sorted({describe(run) for run in runs}):
-        chosen = [run for run in runs if describe(run) == setting]
-        methods = [method for method in METHODS if any(run["method"] == method for run in chosen)]
-        seeds = sorted({run["seed"] for run in chosen})
-        lines += [
-            f"### {setting}",
-            f"{chosen[0]['photos']:,} photos, seeds {', '.join(map(str, seeds))}.",
-            "",
-            "| | " + " | ".join(f"{method} before | {method} after" for method in methods) + " |",
-            "|---" * (1 + 2 * len(methods)) + "|",
-        ]
-        for key in chosen[0]["before"]:
-            cells = [
-                spread([run[when][key] for run in chosen if run["method"] == method])
-                for method in methods
-                for when in ("before", "after")
-            ]
-            lines.append(f"| {key} | " + " | ".join(cells) + " |")
-        lines.append("")
-    choices = [json.loads(path.read_text()) for path in sorted(work.glob("choose-*.json"))]
-    if choices:
-        lines += ["### The choice, on a part of seen-train"]
-        lines += ["| method | setting | known before | known after | other before | other after |", "|---" * 6 + "|"]
-        for run in sorted(choices, key=lambda run: (run["method"], describe(run))):
-            cells = [f"{run[when][part]:.1f}" for part in ("known", "other") for when in ("before", "after")]
-            lines.append(f"| {run['method']} | {describe(run)} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
-
-
-def describe(run: dict) -> str:
-    settings = run["settings"]
-    norm = "frozen" if settings["freeze_batch_norm"] else "trained"
-    return (
-        f"Learning rate {settings['learning_rate']:g}, batch-norm {norm}, "
-        f"{settings['epochs']} epochs, batch {settings['batch']}"
-    )
-
-
-def spread(values: list[float]) -> str:
-    """Mean ± standard deviation over seeds."""
-    if not values:
-        return ""
-    mean = f"{np.mean(values):.1f}"
-    return f"{mean} ± {np.std(values, ddof=1):.1f}" if len(values) > 1 else mean
 
 
 if __name__ == "__main__":

@@ -31,6 +31,7 @@ MADE_WITH = {
     "gcnz_epochs": 100,
     "finetune_epochs": 1,
     "finetune_batch": 16,
+    "finetune_rate": 1e-3,
     "kin_vectors": "glove+text",
 }
 

@@ -41,6 +41,9 @@ def reproduce(
         int | None, typer.Option(min=0, help="Epochs of stage 2: 20 at the paper's level, else 1. 0: no stage 2.")
     ] = None,
     finetune_batch: Annotated[int | None, typer.Option(min=1, help="Photos a step of stage 2.")] = None,
+    finetune_rate: Annotated[
+        float | None, typer.Option(help="Learning rate of stage 2: 1e-4 at the paper's level, else 1e-3.")
+    ] = None,
     graph: Annotated[str | None, typer.Option(help="Another hierarchy than the level's.")] = None,
     vectors: Annotated[str | None, typer.Option(help="Other class vectors: a name or a file.")] = None,
     backbone: Annotated[str | None, typer.Option(help="Another network than the level's.")] = None,
@@ -69,7 +72,7 @@ def reproduce(
     level = find_level(photos, imagenet_21k, imagenet_1k)
     level = level.with_parts(graph=graph, vectors=vectors, backbone=backbone, weights=weights)
     given = {"epochs": epochs, "gcnz_epochs": gcnz_epochs or epochs, "finetune_epochs": finetune_epochs,
-             "finetune_batch": finetune_batch}  # fmt: skip
+             "finetune_batch": finetune_batch, "finetune_rate": finetune_rate}  # fmt: skip
     lengths = LENGTHS["quick" if quick else level.name]
     lengths = replace(lengths, **{key: value for key, value in given.items() if value is not None})
     with Processes(device) as processes:  # alone, or one of torchrun's

@@ -147,7 +147,10 @@ class Trainings:
     def _finetune_settings(self) -> Any:
         from unseen.finetune import FinetuneSettings
 
-        return FinetuneSettings(epochs=self.lengths.finetune_epochs, batch=self.lengths.finetune_batch)
+        lengths = self.lengths
+        return FinetuneSettings(
+            epochs=lengths.finetune_epochs, batch=lengths.finetune_batch, learning_rate=lengths.finetune_rate
+        )
 
     def _run(self, seed: int) -> Run:
         return Run(seed=seed, device=self.device, resume=True, show_progress=self.show_progress)
