@@ -91,7 +91,7 @@ def page(work: Trainings, runs: dict[str, list[dict[str, list[float]]]]) -> str:
         "",
         f"Hit@k in per cent, averaged over classes, before and after stage 2: mean ± standard deviation over {seeds} "
         f"seeds. Stage 1: {lengths.epochs} epochs (`kin` has none: its seeds differ in stage 2 alone). Stage 2: "
-        f"{lengths.finetune_epochs} epoch of seen-train, batch {lengths.finetune_batch}, learning rate "
+        f"{lengths.finetune_epochs} epochs of seen-train, batch {lengths.finetune_batch}, learning rate "
         f"{lengths.finetune_rate:g}, batch-norm trained.",
         "",
         f"Made by `{COMMAND} measure --photos PHOTOS --work WORK --markdown FILE`.",
@@ -133,7 +133,7 @@ def spread(values: np.ndarray, sign: str = "") -> str:
 
 
 def choose(work: Trainings, method: str, learning_rate: float, freeze_batch_norm: bool) -> None:
-    """Train on a part of seen-train for as many steps as one epoch of all; keep and tell what it does to the rest."""
+    """Train on a part of seen-train; keep and tell what that does to the rest of it."""
     name = f"{method}-{learning_rate:g}" + ("-frozen" if freeze_batch_norm else "")
     place = work.work / "choices" / f"{name}.json"
     if not place.exists():
@@ -141,7 +141,7 @@ def choose(work: Trainings, method: str, learning_rate: float, freeze_batch_norm
         parts = split_classes(work.level.seen_train, work.work / "choices" / "photos")
         bundle, tuned = work.bundle(Row(method, method)), work.work / "choices" / name
         settings = FinetuneSettings(
-            epochs=2, batch=work.lengths.finetune_batch, learning_rate=learning_rate,
+            epochs=work.lengths.finetune_epochs, batch=work.lengths.finetune_batch, learning_rate=learning_rate,
             freeze_batch_norm=freeze_batch_norm,
         )  # fmt: skip
         after = finetune(bundle, parts["train"], tuned, settings, Run(resume=True), workers=work.workers)

@@ -38,7 +38,7 @@ def reproduce(
     ] = None,
     gcnz_epochs: Annotated[int | None, typer.Option(min=1, help="Epochs of GCNZ, which is slow; as --epochs.")] = None,
     finetune_epochs: Annotated[
-        int | None, typer.Option(min=0, help="Epochs of stage 2: 20 at the paper's level, else 1. 0: no stage 2.")
+        int | None, typer.Option(min=0, help="Epochs of stage 2: 20 at the paper's level, else 3. 0: no stage 2.")
     ] = None,
     finetune_batch: Annotated[int | None, typer.Option(min=1, help="Photos a step of stage 2.")] = None,
     finetune_rate: Annotated[

@@ -33,14 +33,14 @@ class Lengths:
     finetune_rate: float = 1e-4
 
 
-# A few thousand photos are a hundred steps, not the paper's 400,000: small steps would go nowhere. The rate was chosen
+# A few thousand photos are some hundred steps, not the paper's 400,000: small ones would go nowhere. The rate was chosen
 # on a part of the seen photos, by benchmarks/finetune_effect.py.
-FEW_STEPS = {"finetune_epochs": 1, "finetune_batch": 16, "finetune_rate": 1e-3}
+FEW_PHOTOS = {"finetune_batch": 16, "finetune_rate": 1e-3}
 LENGTHS = {
     "paper": Lengths(3000, 3000, 20),
-    "photos": Lengths(300, 100, **FEW_STEPS),
+    "photos": Lengths(300, 100, 3, **FEW_PHOTOS),
     "embedded": Lengths(300, 100, 0),
-    "quick": Lengths(10, 2, **FEW_STEPS),
+    "quick": Lengths(10, 2, 1, **FEW_PHOTOS),
 }
 QUICK_PHOTOS = 48  # of each folder
 
