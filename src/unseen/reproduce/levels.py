@@ -33,8 +33,8 @@ class Lengths:
     finetune_rate: float = 1e-4
 
 
-# A few thousand photos are some hundred steps, not the paper's 400,000: small ones would go nowhere. The rate was chosen
-# on a part of the seen photos, by benchmarks/finetune_effect.py.
+# A few thousand photos are some hundred steps, not the paper's 400,000: small ones would lead nowhere. The rate was
+# chosen on a part of the seen photos, by benchmarks/finetune_effect.py.
 FEW_PHOTOS = {"finetune_batch": 16, "finetune_rate": 1e-3}
 LENGTHS = {
     "paper": Lengths(3000, 3000, 20),
