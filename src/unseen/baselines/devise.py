@@ -7,10 +7,10 @@ from typing import ClassVar
 
 import numpy as np
 
+from unseen.baselines.minibatches import minimise
 from unseen.errors import UnseenError
 from unseen.methods import Solution
 from unseen.problem import Problem, normalise_rows
-from unseen.progress import progress
 from unseen.projections import Linear
 from unseen.run import Run
 
@@ -57,20 +57,14 @@ class DeViSE:
         generator = torch.Generator().manual_seed(run.seed)
         matrix = torch.zeros(features.shape[1], vectors.shape[1], requires_grad=True)
         optimiser = torch.optim.Adam([matrix], lr=self.settings.learning_rate, weight_decay=self.settings.weight_decay)
-        with progress("DeViSE", self.settings.epochs, run.show_progress) as bar:
-            for epoch in range(self.settings.epochs):
-                total = 0.0
-                for chosen in torch.randperm(len(features), generator=generator).split(self.settings.batch):
-                    scores = features[chosen] @ matrix @ words.T
-                    loss = truncated_hinge(scores, labels[chosen], with_vector, self.settings.margin, generator)
-                    optimiser.zero_grad()
-                    loss.backward()
-                    optimiser.step()
-                    total += loss.item() * len(chosen)
-                run.log(epoch=epoch + 1, loss=total / len(features))
-                bar.advance(1, loss=f"{total / len(features):.4f}")
+
+        def loss_of(chosen: torch.Tensor) -> torch.Tensor:
+            scores = features[chosen] @ matrix @ words.T
+            return truncated_hinge(scores, labels[chosen], with_vector, self.settings.margin, generator)
+
+        loss = minimise("DeViSE", loss_of, len(features), optimiser, self.settings, generator, run)
         projection = Linear(matrix.detach().numpy() / scale, normalise=True)
-        details = {"loss": total / len(features), "epochs": self.settings.epochs, "weights": matrix.numel()}
+        details = {"loss": loss, "epochs": self.settings.epochs, "weights": matrix.numel()}
         return Solution(self.predict(problem, {}), projection, state={}, details=details)
 
     def predict(self, problem: Problem, state: dict[str, np.ndarray], rows: np.ndarray | None = None) -> np.ndarray:

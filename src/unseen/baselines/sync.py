@@ -7,10 +7,10 @@ from typing import ClassVar
 
 import numpy as np
 
+from unseen.baselines.minibatches import minimise
 from unseen.errors import UnseenError
 from unseen.methods import Solution
 from unseen.problem import Problem, SeenFeatures, normalise_rows
-from unseen.progress import progress
 from unseen.projections import Append1
 from unseen.ridge import Ridges, leave_one_out
 from unseen.run import Run
@@ -118,24 +118,18 @@ class SYNC:
         generator = torch.Generator().manual_seed(run.seed)
         bases = torch.zeros(mix.shape[1], features.shape[1], requires_grad=True)
         optimiser = torch.optim.Adam([bases], lr=self.settings.learning_rate)
-        with progress("SYNC", self.settings.epochs, run.show_progress) as bar:
-            for epoch in range(self.settings.epochs):
-                total = 0.0
-                for chosen in torch.randperm(len(features), generator=generator).split(self.settings.batch):
-                    classifiers = shares_ @ bases
-                    sign = torch.full((len(chosen), len(mix)), -1.0)
-                    sign[torch.arange(len(chosen)), labels[chosen]] = 1.0
-                    hinge = torch.relu(1 - sign * (features[chosen] @ classifiers.T)).square().sum(dim=1).mean()
-                    loss = hinge + self.settings.weight_decay / 2 * classifiers.square().sum()
-                    optimiser.zero_grad()
-                    loss.backward()
-                    optimiser.step()
-                    total += loss.item() * len(chosen)
-                run.log(epoch=epoch + 1, loss=total / len(features))
-                bar.advance(1, loss=f"{total / len(features):.4f}")
+
+        def loss_of(chosen: torch.Tensor) -> torch.Tensor:
+            classifiers = shares_ @ bases
+            sign = torch.full((len(chosen), len(mix)), -1.0)
+            sign[torch.arange(len(chosen)), labels[chosen]] = 1.0
+            hinge = torch.relu(1 - sign * (features[chosen] @ classifiers.T)).square().sum(dim=1).mean()
+            return hinge + self.settings.weight_decay / 2 * classifiers.square().sum()
+
+        loss = minimise("SYNC", loss_of, len(features), optimiser, self.settings, generator, run)
         bases = bases.detach().numpy().copy()
         bases[:, :-1] /= scale
-        return bases, total / len(features)
+        return bases, loss
 
 
 def shares(vectors: np.ndarray, phantoms: np.ndarray, sigma: float) -> np.ndarray:
