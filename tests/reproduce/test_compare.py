@@ -69,11 +69,15 @@ def test_command_line(tmp_path, level, monkeypatch):  # noqa: F811
     from unseen.cli.app import app
 
     monkeypatch.setattr("unseen.reproduce.levels.find_level", lambda photos: level)
-    options = ["--photos", "x", "--methods", "structural,network", "--out", str(tmp_path), "--json"]
+    options = ["--photos", "x", "--methods", "structural,kin,kin:glove", "--out", str(tmp_path), "--json"]
     done = CliRunner().invoke(app, ["compare", *options, "--markdown", str(tmp_path / "table.md")])
     assert done.exit_code == 0, done.output
     result = json.loads(done.stdout.splitlines()[-1])
-    assert [row["method"] for row in result["methods"]] == ["structural", "network"]
+    vectors = [(row["method"], row["vectors"]) for row in result["methods"]]
+    assert vectors == [("structural", "glove"), ("kin", "glove+text"), ("kin", "glove")]
     text = (tmp_path / "table.md").read_text(encoding="utf-8")
-    assert "| structural | glove" in text and "--epochs 300 --gcnz-epochs 100" in text
+    assert (
+        "| structural | glove" in text and "--epochs 300 --gcnz-epochs 100 --methods structural,kin,kin:glove" in text
+    )
+    assert "Methods that learn from photos (devise, exem, eszsl) had" in text
     assert "2-hops 4 of 4 classes, 8 photos" in text and str(tmp_path) not in text

@@ -16,12 +16,15 @@ from unseen.errors import UnseenError
     "compare",
     examples="""
     unseen compare --photos photos/ --epochs 300
-    unseen compare --photos photos/ --methods kin,dgp,sgcn,structural --markdown table.md
+    unseen compare --photos photos/ --methods kin,kin:glove,dgp,dgp:glove+text,structural --markdown table.md
     """,
 )
 def compare(
     photos: Annotated[Path, typer.Option(help="A folder with unseen/, and perhaps seen-train/ and seen-val/, by id.")],
-    methods: Annotated[str | None, typer.Option(help="Names separated by commas; all of them if not given.")] = None,
+    methods: Annotated[
+        str | None,
+        typer.Option(help="Names, perhaps with vectors (dgp:glove+text), separated by commas. Default: all."),
+    ] = None,
     epochs: Annotated[int, typer.Option(min=1, help="Epochs of the graph networks.")] = 300,
     gcnz_epochs: Annotated[int, typer.Option(min=1, help="Epochs of GCNZ, which is slow.")] = 100,
     vectors: Annotated[
@@ -47,7 +50,7 @@ def compare(
         raise UnseenError(f"--average is class or image, not {average!r}")
     names = methods.split(",") if methods else list(METHODS)
     for name in names:
-        get_method(name)
+        get_method(name.partition(":")[0])
     level = find_level(photos)
     work = Reproduction(out, level, Lengths(epochs, gcnz_epochs, finetune_epochs=0), device=device, say=say)
     if vectors is not None:
@@ -55,7 +58,7 @@ def compare(
     rows = run(work, names)
     cells = table(rows, average)
     if markdown is not None:
-        write_atomically(markdown, page(rows, average, work).encode())
+        write_atomically(markdown, page(rows, average, work, names).encode())
     emit({"average": average, "methods": rows}, json_, lambda: _show(cells))
 
 

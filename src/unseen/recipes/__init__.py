@@ -44,6 +44,7 @@ class Row:
     label: str
     method: str | None = None
     settings: dict[str, Any] = field(default_factory=dict)
+    vectors: str | None = None  # others than the level's
     finetune: bool = False
     epochs_share: float = 1.0  # of the recipe's epochs
     ours: bool = False

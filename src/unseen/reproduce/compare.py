@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from unseen.evaluate import evaluate
-from unseen.methods import METHODS
+from unseen.methods import METHODS, get_method
+from unseen.photos import list_photos
 from unseen.recipes import Row
 from unseen.reproduce import Reproduction
+from unseen.reproduce.levels import Level
 
 LISTS = ("2-hops", "3-hops", "all")
 MISSING = "–"
@@ -16,10 +18,14 @@ MISSING = "–"
 
 def compare(work: Reproduction, methods: Sequence[str] = tuple(METHODS)) -> list[dict[str, Any]]:
     """For each method: Hit@k on the three lists with and without seen candidates, accuracy on seen photos, their
-    harmonic mean and area, and what training took. Methods whose photos are missing are listed with the reason."""
+    harmonic mean and area, and what training took. Methods whose photos are missing are listed with the reason.
+
+    `dgp:glove+text` is a method with other class vectors than the level's.
+    """
     level, rows = work.level, []
-    for name in methods:
-        row = Row(name, name)
+    for asked in methods:
+        name, _, vectors = asked.partition(":")
+        row = Row(name, name, vectors=vectors or None)
         lack = work.lacks(row)
         if lack is not None:
             rows.append({"method": name, "left_out": lack})
@@ -73,7 +79,7 @@ def markdown(cells: Sequence[Sequence[str]]) -> str:
     return "\n".join([lines[0], "|:---|:---|" + "---:|" * (len(cells[0]) - 2), *lines[1:]])
 
 
-def page(rows: Sequence[dict[str, Any]], average: str, work: Reproduction) -> str:
+def page(rows: Sequence[dict[str, Any]], average: str, work: Reproduction, asked: Sequence[str]) -> str:
     """The table as a Markdown page that says what it shows and how it was made."""
     level, lengths = work.level, work.lengths
     measured = next((row for row in rows if "left_out" not in row), None)
@@ -82,8 +88,7 @@ def page(rows: Sequence[dict[str, Any]], average: str, work: Reproduction) -> st
         for spec, (classes, listed, images) in (measured["coverage"] if measured else {}).items()
         if "+" not in spec
     ]
-    names = [row["method"] for row in rows]
-    chosen = "" if names == list(METHODS) else f" --methods {','.join(names)}"
+    chosen = "" if list(asked) == list(METHODS) else f" --methods {','.join(asked)}"
     parts = [
         "# Methods on the same photos",
         f"Hit@k in per cent, averaged over {'classes' if average == 'class' else 'images'}: all methods with the same "
@@ -91,12 +96,21 @@ def page(rows: Sequence[dict[str, Any]], average: str, work: Reproduction) -> st
         "under the curve over all shifts of the seen classes' scores) are Hit@1 on photos of both kinds over "
         "2-hops+1K, averaged over classes, without any shift. Seconds are those of stage 1, from names and network to "
         "all classifiers.",
-        f"Hierarchy {level.graph}, network {level.backbone}. Photos: {'; '.join(covered)}.",
+        f"Hierarchy {level.graph}, network {level.backbone}. Photos: {'; '.join(covered)}.{_learned_from(level)}",
         f"Made by `unseen compare --photos DIR --epochs {lengths.epochs} --gcnz-epochs {lengths.gcnz_epochs}{chosen} "
         "--markdown FILE`. The paper trains its graph networks for 3,000 epochs.",
         markdown(table(rows, average)),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _learned_from(level: Level) -> str:
+    """How few photos there may be for the methods that learn from them."""
+    if level.seen_train is None:
+        return ""
+    classes = [photo.class_id for photo in list_photos(level.seen_train)]
+    names = ", ".join(name for name in METHODS if get_method(name).needs_features)
+    return f" Methods that learn from photos ({names}) had {len(classes):,}, of {len(set(classes)):,} seen classes."
 
 
 def _number(figures: dict[str, float | None], key: str) -> str:

@@ -129,7 +129,8 @@ class Trainings:
         settings, epochs = dict(row.settings), self.epochs(row)
         if epochs is not None:
             settings["epochs"] = epochs
-        level, vectors = self.level, self.kin_vectors if row.method == "kin" else self.level.vectors
+        level = self.level
+        vectors = row.vectors or (self.kin_vectors if row.method == "kin" else level.vectors)
         kind = get_method(row.method)
         whole = asdict(kind.Settings(**settings))  # with the defaults: a row that only names one shares its bundle
         choice = {"method": row.method, "settings": whole, "seed": seed, "holdout": holdout, "vectors": vectors,
