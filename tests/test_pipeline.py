@@ -167,10 +167,11 @@ def test_default_vectors_need_the_encoder_for_own_classes(tree, monkeypatch):
     said: list[str] = []
     taxonomy = unseen.Taxonomy.load(tree)
     monkeypatch.setattr("unseen.pipeline.encoder_installed", lambda: False)
-    assert default_vectors(taxonomy, said.append) == "glove" and "unseen[text]" in said[0]
-    assert default_vectors(small_taxonomy(), said.append) == "glove+text" and len(said) == 1
+    assert default_vectors("kin", taxonomy, said.append) == "glove" and "unseen[text]" in said[0]
+    assert default_vectors("kin", small_taxonomy(), said.append) == "glove+text" and len(said) == 1
     monkeypatch.setattr("unseen.pipeline.encoder_installed", lambda: True)
-    assert default_vectors(taxonomy, said.append) == "glove+text"
+    assert default_vectors("kin", taxonomy, said.append) == "glove+text"
+    assert default_vectors("dgp", taxonomy, said.append) == "glove"  # as in the paper
 
 
 # -- what is refused -----------------------------------------------------------------------------------------------

@@ -62,7 +62,9 @@ def train(
     taxonomy = graph if isinstance(graph, Taxonomy) else _load_graph(graph, say)
     network = _backbone(backbone, classes, layer, weights)
     known, rows = _seen_rows(taxonomy, network, skip_missing, say)
-    encoded = class_vectors(taxonomy, load_vectors(default_vectors(taxonomy, say) if vectors is None else vectors))
+    encoded = class_vectors(
+        taxonomy, load_vectors(default_vectors(method, taxonomy, say) if vectors is None else vectors)
+    )
     _tell_coverage(encoded.coverage, say)
     problem = Problem(taxonomy, encoded, rows, known, _seen_features(features, taxonomy, rows, method_object, network))
     fitted, hidden = _hide(problem, holdout, run.seed)
@@ -109,8 +111,10 @@ def _tell_coverage(coverage: Coverage, say: Callable[[str], None]) -> None:
             say(f"{name} knows nothing of {count:,} of {coverage.classes:,} classes; for these other vectors count.")
 
 
-def default_vectors(taxonomy: Taxonomy, say: Callable[[str], None]) -> str:
-    """Words and sentences; words alone for classes of the user's own where the sentence encoder is not installed."""
+def default_vectors(method: str, taxonomy: Taxonomy, say: Callable[[str], None]) -> str:
+    """Words alone, as published; for kin sentences too, where all classes have or can get an encoding."""
+    if method != DEFAULT_METHOD:
+        return "glove"
     if encoder_installed() or not needs_encoder(taxonomy):
         return DEFAULT_VECTORS
     say("Some classes are not WordNet's: words alone count. With  pip install 'unseen[text]'  definitions do too.")

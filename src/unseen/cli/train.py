@@ -34,7 +34,9 @@ def train(
     ] = "imagenet",
     vectors: Annotated[
         str | None,
-        typer.Option(help="glove, text, glove+text (built in, the default), or a GloVe, word2vec or fastText file."),
+        typer.Option(
+            help="glove (as published), text, glove+text (kin's default); or a GloVe, word2vec or fastText file."
+        ),
     ] = None,
     backbone: Annotated[
         str, typer.Option(help="efficientnet-lite0, -lite1, -lite2, timm/NAME, or module:callable.")
