@@ -20,7 +20,8 @@ from torch.nn import functional as F
 from unseen.backbones import Backbone, load_backbone
 from unseen.bundle import BackboneInfo, Bundle
 from unseen.finetune.photo_sets import PhotoSet, open_photo_set
-from unseen.finetune.stage2 import FinetuneSettings, SeenHead, Stage2
+from unseen.finetune.settings import FinetuneSettings
+from unseen.finetune.stage2 import SeenHead, Stage2
 from unseen.methods import Solution
 from unseen.processes import Processes
 from unseen.projections import Append1

@@ -16,7 +16,8 @@ from unseen.backbones import Backbone
 from unseen.bundle import Bundle, check_place
 from unseen.errors import UnseenError
 from unseen.finetune.photo_sets import open_photo_set
-from unseen.finetune.stage2 import FinetuneSettings, Stage2
+from unseen.finetune.settings import FinetuneSettings
+from unseen.finetune.stage2 import Stage2
 from unseen.processes import Processes
 from unseen.run import Run
 

@@ -10,7 +10,7 @@ import hashlib
 import math
 import time
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from unseen.checkpoint import load_checkpoint, save_checkpoint
 from unseen.errors import UnseenError
 from unseen.finetune.freezing import freeze, set_training_mode
 from unseen.finetune.photo_sets import PhotoSet
+from unseen.finetune.settings import FinetuneSettings
 from unseen.finetune.training_data import (
     Batch,
     BatchPlan,
@@ -39,45 +40,6 @@ from unseen.run import Run, interruption, peak_memory_mb
 
 LOG_EVERY = 10  # steps
 LISTED = 100  # unreadable photos that a bundle names
-
-
-@dataclass(frozen=True)
-class FinetuneSettings:
-    """The paper's: SGD 1e-4 with momentum 0.9 for 20 epochs. `batch` is for one process."""
-
-    epochs: int = 20
-    learning_rate: float = 1e-4
-    momentum: float = 0.9
-    weight_decay: float = 0.0
-    batch: int = 64
-    accumulate: int = 1  # batches a step
-    schedule: str = "constant"  # or "cosine"
-    freeze_batch_norm: bool = False
-    freeze_stages: int = 0  # how many of the network's first stages stay as they are
-    mixed_precision: bool = True  # on CUDA
-    validation: float = 0.0  # share of each class's photos kept aside
-    patience: int = 0  # stop after so many epochs without a better validation, and keep the best; 0: never
-
-    def __post_init__(self):
-        at_least = {"epochs": 1, "batch": 1, "accumulate": 1, "freeze_stages": 0, "patience": 0, "weight_decay": 0}
-        for name, least in at_least.items():
-            if getattr(self, name) < least:
-                raise UnseenError(f"{name} must be {least} or more, not {getattr(self, name)}")
-        if not self.learning_rate > 0:
-            raise UnseenError(f"learning_rate must be more than 0, not {self.learning_rate}")
-        if not 0 <= self.momentum < 1:
-            raise UnseenError(f"momentum must be from 0 to less than 1, not {self.momentum}")
-        if self.schedule not in ("constant", "cosine"):
-            raise UnseenError(f"schedule is constant or cosine, not {self.schedule!r}")
-        if not 0 <= self.validation < 1:
-            raise UnseenError(f"validation is a share of the photos, from 0 to less than 1; not {self.validation}")
-        if self.patience and not self.validation:
-            raise UnseenError("stopping early needs validation photos: give --validation, for example 0.1")
-
-    def learning_rate_at(self, step: int, total: int) -> float:
-        if self.schedule == "constant":
-            return self.learning_rate
-        return self.learning_rate * (1 + math.cos(math.pi * step / total)) / 2
 
 
 class SeenHead(nn.Module):
