@@ -135,9 +135,9 @@ def test_how_many_imagenet_classes_have_no_vector(mode, without):
 
 def test_all_of_wordnet_takes_about_a_second():
     taxonomy, source = Taxonomy.wordnet(), WordVectors.builtin()
-    started = time.perf_counter()
+    started = time.process_time()
     assert source.encode(taxonomy).shape == (82115, 100)
-    assert time.perf_counter() - started < 5  # 0.5 s on one core; the rest is for a busy machine
+    assert time.process_time() - started < 5  # of the CPU; 0.5 s here
 
 
 def test_nothing_here_imports_torch():
@@ -450,9 +450,9 @@ def test_without_the_encoder_the_extra_is_named(small_text, monkeypatch):
 def test_the_built_in_text_encodings():
     source = load_vectors("text")[0]
     taxonomy = Taxonomy.wordnet()
-    started = time.perf_counter()
+    started = time.process_time()
     matrix = source.encode(taxonomy)
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 5
     assert matrix.shape == (82115, source.dim)
     assert np.linalg.norm(matrix, axis=1).min() > 0.1
     assert reloaded(source).provenance == source.provenance

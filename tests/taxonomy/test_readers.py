@@ -198,9 +198,9 @@ def test_no_bytes_crash_a_reader(tmp_path, content, header, suffix):
 
 def test_many_rows_load_quickly_and_the_last_mistake_has_its_line(load, refusal):
     rows = [f"c{row},class {row},{f'c{row // 4}' if row else ''}" for row in range(100_000)]
-    start = time.perf_counter()
+    start = time.process_time()
     assert len(load("\n".join(["id,name,parent", *rows]))) == 100_000
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5
     assert "pets.csv:100002: the parent 'c99999x' of 'last'" in refusal(
         "\n".join(["id,name,parent", *rows, "last,x,c99999x"])
     )
