@@ -79,6 +79,9 @@ class Stage2:
         self.network = network.to(self.device).to(memory_format=torch.channels_last)
         freeze(self.network, *self.kept)
         self.head = SeenHead(self.network, bundle.solution.classifiers[bundle.seen]).to(self.device)
+        # A class without photos is never the right answer: in the loss it would only be pushed away from all of them.
+        self.absent = torch.ones(len(bundle.seen), dtype=torch.bool, device=self.device)
+        self.absent[torch.from_numpy(np.unique(photos.labels)).to(self.device, torch.long)] = False
         self.model = processes.parallel(self.head)
         self.trained = [parameter for parameter in self.network.parameters() if parameter.requires_grad]
         self.optimiser = torch.optim.SGD(
@@ -184,7 +187,7 @@ class Stage2:
             with self.processes.gather_gradients(self.model, now=number == len(parts)):
                 with nullcontext() if self.dtype == torch.float32 else torch.autocast(self.device.type, self.dtype):
                     logits = self.model(x)
-                loss = F.cross_entropy(logits.float(), y, reduction="sum")
+                loss = F.cross_entropy(logits.float().masked_fill(self.absent, -torch.inf), y, reduction="sum")
                 self.scaler.scale(loss / size).backward()
             loss_sum += loss.detach()
             right += (logits.detach().argmax(1) == y).sum()
