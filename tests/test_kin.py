@@ -341,13 +341,14 @@ def test_as_many_weights_as_sources():
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"ridge": 0}, "ridge must be greater than 0"),
-        ({"width": -1}, "width must be greater than 0"),
-        ({"word_weight": -1}, "must not be negative"),
-        ({"word_weight": 0, "propagated_weight": 0, "ancestor_weight": 0}, "not all 0"),
+        ({"ridge": 0}, "ridge must be a number greater than 0"),
+        ({"width": -1}, "width must be a number greater than 0"),
+        ({"word_weight": -1}, "from 0 upwards"),
+        ({"word_weight": 0, "propagated_weight": 0, "ancestor_weight": 0}, "must not all be 0"),
+        ({"sources": [0, 0], "ancestor_weight": 0}, "must not all be 0"),
         ({"ancestors": [1.0]}, "at least two hop weights"),
-        ({"caution": -0.1}, "caution must not be negative"),
-        ({"sources": [-1.0]}, "must not be negative"),
+        ({"caution": -0.1}, "caution must be a number from 0 upwards"),
+        ({"sources": [-1.0]}, "from 0 upwards"),
         ({"decay": 0}, "decay must be"),
     ],
 )

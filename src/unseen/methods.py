@@ -7,6 +7,7 @@ the projection only appends a 1 for the bias; for ConSE and the like it is where
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from importlib import import_module
@@ -18,6 +19,7 @@ from unseen.errors import UnseenError
 from unseen.problem import Problem
 from unseen.projections import Projection
 from unseen.run import Run
+from unseen.settings import Limit, check_settings
 
 
 @dataclass
@@ -34,6 +36,7 @@ class Method(Protocol):
     name: ClassVar[str]
     needs_features: ClassVar[bool]
     Settings: ClassVar[type]  # a dataclass of plain JSON values; the defaults are the paper's
+    limits: ClassVar[Mapping[str, Limit]]  # of the settings, by name
 
     def __init__(self, settings: Any): ...
 
@@ -70,10 +73,12 @@ def get_method(name: str) -> type[Method]:
 
 
 def make_method(name: str, settings: dict[str, Any] | None = None) -> Method:
-    """A method with these settings; a setting that it does not have is refused, with those that it has."""
+    """A method with these settings; one that it does not have, or a value that it cannot work with, is refused."""
     kind = get_method(name)
     known = {item.name for item in fields(kind.Settings)}
     unknown = sorted(set(settings or {}) - known)
     if unknown:
         raise UnseenError(f"{name} has no setting {', '.join(map(repr, unknown))}. It has: {', '.join(sorted(known))}")
-    return kind(kind.Settings(**(settings or {})))
+    chosen = kind.Settings(**(settings or {}))
+    check_settings(name, chosen, kind.limits)
+    return kind(chosen)

@@ -46,3 +46,8 @@ def test_distances_in_a_very_deep_hierarchy():
     chain = Taxonomy(ids, [(id,) for id in ids], [[]] + [[id] for id in ids[:-1]])
     assert np.array_equal(structural.distances(chain, np.array([0, 299]))[:, 0], np.arange(300))
     assert np.array_equal(structural.distances(chain, np.array([0, 299]))[:, 1], 299 - np.arange(300))
+
+
+def test_a_steep_decay_does_not_overflow_for_a_class_with_no_way_to_a_seen_one(recwarn):
+    assert np.isfinite(make_method("structural", {"decay": 500.0}).fit(make_problem(), Run()).classifiers).all()
+    assert not recwarn.list

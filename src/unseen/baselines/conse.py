@@ -11,6 +11,7 @@ from unseen.methods import Solution
 from unseen.problem import Problem, normalise_rows
 from unseen.projections import ConvexCombination
 from unseen.run import Run
+from unseen.settings import AT_LEAST_1, Limit
 
 
 class ConSE:
@@ -23,6 +24,7 @@ class ConSE:
 
     name: ClassVar[str] = "conse"
     needs_features: ClassVar[bool] = False
+    limits: ClassVar[dict[str, Limit]] = {"top": AT_LEAST_1}
 
     @dataclass(frozen=True)
     class Settings:

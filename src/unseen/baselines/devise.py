@@ -7,12 +7,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from unseen.baselines.minibatches import minimise
+from unseen.baselines.minibatches import LIMITS, minimise
 from unseen.errors import UnseenError
 from unseen.methods import Solution
 from unseen.problem import Problem, normalise_rows
 from unseen.projections import Linear
 from unseen.run import Run
+from unseen.settings import NOT_NEGATIVE, Limit
 
 
 class DeViSE:
@@ -27,6 +28,7 @@ class DeViSE:
 
     name: ClassVar[str] = "devise"
     needs_features: ClassVar[bool] = True
+    limits: ClassVar[dict[str, Limit]] = LIMITS | {"margin": NOT_NEGATIVE}
 
     @dataclass(frozen=True)
     class Settings:

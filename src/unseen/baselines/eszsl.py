@@ -12,6 +12,7 @@ from unseen.methods import Solution
 from unseen.problem import Problem, normalise_rows
 from unseen.projections import Linear
 from unseen.run import Run
+from unseen.settings import AT_LEAST_2, POSITIVE, Limit
 
 GRID = tuple(10.0**power for power in range(-3, 4))  # the paper's range for both ridges
 
@@ -32,6 +33,7 @@ class ESZSL:
 
     name: ClassVar[str] = "eszsl"
     needs_features: ClassVar[bool] = True
+    limits: ClassVar[dict[str, Limit]] = {"gamma": POSITIVE, "ridge": POSITIVE, "folds": AT_LEAST_2}
 
     @dataclass(frozen=True)
     class Settings:

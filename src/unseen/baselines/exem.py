@@ -13,6 +13,7 @@ from unseen.problem import Problem, normalise_rows
 from unseen.projections import Linear
 from unseen.ridge import Ridges, leave_one_out
 from unseen.run import Run
+from unseen.settings import AT_LEAST_1, POSITIVE, Limit
 
 WIDTHS = (0.25, 0.5, 1.0, 2.0, 4.0)
 RIDGES = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
@@ -32,6 +33,7 @@ class EXEM:
 
     name: ClassVar[str] = "exem"
     needs_features: ClassVar[bool] = True
+    limits: ClassVar[dict[str, Limit]] = {"dims": AT_LEAST_1, "width": POSITIVE, "ridge": POSITIVE}
 
     @dataclass(frozen=True)
     class Settings:

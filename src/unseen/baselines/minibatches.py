@@ -7,9 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from unseen.progress import progress
 from unseen.run import Run
+from unseen.settings import AT_LEAST_1, NOT_NEGATIVE
 
 if TYPE_CHECKING:
     import torch
+
+# Of the settings of all methods that learn this way.
+LIMITS = {"epochs": AT_LEAST_1, "batch": AT_LEAST_1, "learning_rate": NOT_NEGATIVE, "weight_decay": NOT_NEGATIVE}
 
 
 def minimise(

@@ -11,6 +11,7 @@ from unseen.methods import Solution
 from unseen.problem import Problem
 from unseen.projections import Append1
 from unseen.run import Run
+from unseen.settings import Limit
 
 
 class NetworkAlone:
@@ -18,6 +19,7 @@ class NetworkAlone:
 
     name: ClassVar[str] = "network"
     needs_features: ClassVar[bool] = False
+    limits: ClassVar[dict[str, Limit]] = {}
 
     @dataclass(frozen=True)
     class Settings:

@@ -15,6 +15,7 @@ from unseen.methods import Solution
 from unseen.problem import Problem, normalise_rows
 from unseen.projections import Append1
 from unseen.run import Run
+from unseen.settings import NOT_NEGATIVE, Limit
 from unseen.taxonomy import Taxonomy
 
 CHUNK = 8192  # classes at a time
@@ -25,6 +26,7 @@ class Structural:
 
     name: ClassVar[str] = "structural"
     needs_features: ClassVar[bool] = False
+    limits: ClassVar[dict[str, Limit]] = {"decay": NOT_NEGATIVE}
 
     @dataclass(frozen=True)
     class Settings:
@@ -43,7 +45,7 @@ class Structural:
         for start in range(0, len(rows), CHUNK):
             part = slice(start, start + CHUNK)
             steps = distance[rows[part]]
-            weight = np.exp(-self.settings.decay * steps, dtype=np.float32)
+            weight = np.exp(-self.settings.decay * np.maximum(steps, 0), dtype=np.float32)
             weight[steps < 0] = 0  # another component of the hierarchy
             mixed[part] = weight @ targets
         return normalise_rows(mixed)

@@ -7,13 +7,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from unseen.baselines.minibatches import minimise
+from unseen.baselines.minibatches import LIMITS, minimise
 from unseen.errors import UnseenError
 from unseen.methods import Solution
 from unseen.problem import Problem, SeenFeatures, normalise_rows
 from unseen.projections import Append1
 from unseen.ridge import Ridges, leave_one_out
 from unseen.run import Run
+from unseen.settings import POSITIVE, Limit
 
 SIGMAS = (0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0)
 RIDGES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
@@ -37,6 +38,7 @@ class SYNC:
 
     name: ClassVar[str] = "sync"
     needs_features: ClassVar[bool] = False
+    limits: ClassVar[dict[str, Limit]] = LIMITS | {"sigma": POSITIVE, "ridge": POSITIVE}
 
     @dataclass(frozen=True)
     class Settings:

@@ -17,6 +17,7 @@ from unseen.problem import Problem, normalise_rows
 from unseen.projections import Append1
 from unseen.ridge import Ridges
 from unseen.run import Run
+from unseen.settings import DECAY, NOT_NEGATIVE, POSITIVE, Limit
 
 CHUNK = 4096  # classes at a time: the kernel against the seen classes is CHUNK x M
 HALVINGS = 4
@@ -66,6 +67,11 @@ class Kin:
     name: ClassVar[str] = "kin"
     needs_features: ClassVar[bool] = False
     Settings: ClassVar[type] = KinSettings
+    limits: ClassVar[dict[str, Limit]] = {
+        **dict.fromkeys(("ridge", "width", "word_width", "propagated_width"), POSITIVE),
+        **dict.fromkeys(("sources", "word_weight", "propagated_weight", "ancestor_weight", "caution"), NOT_NEGATIVE),
+        "decay": DECAY,
+    }
 
     def __init__(self, settings: KinSettings):
         _check(settings)
@@ -241,17 +247,10 @@ def _restored(state: dict[str, np.ndarray], problem: Problem) -> Inputs:
 
 
 def _check(settings: KinSettings) -> None:
-    for name in ("ridge", "width", "word_width", "propagated_width"):
-        value = getattr(settings, name)
-        if value is not None and not value > 0:
-            raise UnseenError(f"kin: {name} must be greater than 0, not {value}")
-    if settings.caution < 0:
-        raise UnseenError(f"kin: caution must not be negative, and is {settings.caution}")
-    if not 0 < settings.decay <= 1:
-        raise UnseenError(f"kin: decay must be greater than 0 and at most 1, not {settings.decay}")
-    weights = [settings.word_weight, settings.propagated_weight, settings.ancestor_weight, *(settings.sources or [])]
-    if min(weights) < 0 or not sum(weights[:3]) > 0:
-        raise UnseenError(f"kin: the kernel's weights must not be negative, and not all 0: {weights}")
+    """What no setting can tell alone."""
+    of_sources = (settings.word_weight + settings.propagated_weight) * sum(settings.sources or [1.0])
+    if not of_sources + settings.ancestor_weight > 0:
+        raise UnseenError("kin: the kernel's weights (sources, word, propagated and ancestor weight) must not all be 0")
     for name in ("descendants", "ancestors"):
         if len(getattr(settings, name)) < 2:
             raise UnseenError(f"kin: {name} needs at least two hop weights, the class itself and the rest")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,14 +17,10 @@ from unseen.models.sparse import Operator
 from unseen.problem import Problem
 from unseen.projections import Append1
 from unseen.run import Run
+from unseen.settings import AT_LEAST_1, BELOW_1, NOT_NEGATIVE, Limit
 from unseen.taxonomy import Taxonomy
 
 CHUNK_ROWS = 2048  # rows of a layer that prediction computes at a time
-
-# What settings may be: whole numbers from the lowest, numbers below a limit, true or false.
-WHOLE_NUMBERS = {"hidden": 1, "layers": 1, "epochs": 1, "k": 1, "heads": 1, "dropped_layers": 0}
-NUMBERS = {"dropout": 1, "slope": math.inf, "learning_rate": math.inf, "weight_decay": math.inf}
-SWITCHES = ("bias", "weighted", "two_phase")
 
 
 @dataclass
@@ -40,10 +35,14 @@ class GraphMethod:
     name: ClassVar[str]
     needs_features: ClassVar[bool] = False
     Settings: ClassVar[type]
+    limits: ClassVar[dict[str, Limit]] = {
+        **dict.fromkeys(("hidden", "layers", "epochs", "k", "heads"), AT_LEAST_1),
+        **dict.fromkeys(("dropped_layers", "slope", "learning_rate", "weight_decay"), NOT_NEGATIVE),
+        "dropout": BELOW_1,
+    }
 
     def __init__(self, settings: Any = None):
         self.settings = settings or self.Settings()
-        _check(self.name, asdict(self.settings), asdict(self.Settings()))
 
     def build(self, inputs: int, outputs: int) -> GraphNetwork:
         """The untrained network for S = inputs and P = outputs."""
@@ -102,27 +101,3 @@ def _finite_vectors(problem: Problem) -> np.ndarray:
         some = ", ".join(problem.taxonomy.ids[row] for row in bad[:5]) + (", ..." if len(bad) > 5 else "")
         raise UnseenError(f"the vectors of {len(bad)} classes hold NaN or infinity: {some}. Check the vectors' file.")
     return matrix
-
-
-def _check(method: str, settings: dict[str, Any], defaults: dict[str, Any]) -> None:
-    """Refuse values that no network can be built or trained with."""
-    for name, value in settings.items():
-        if name in WHOLE_NUMBERS:
-            lowest, several = WHOLE_NUMBERS[name], isinstance(defaults[name], list)
-            wanted = f"{'a list of whole numbers' if several else 'a whole number'} of at least {lowest}"
-            fine = isinstance(value, list) == several
-            fine &= all(isinstance(v, int) and not isinstance(v, bool) and v >= lowest for v in _listed(value))
-            fine |= value is None and name == "dropped_layers"
-        elif name in NUMBERS:
-            fine = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < NUMBERS[name]
-            wanted = f"a number from 0 to less than {NUMBERS[name]}"
-        elif name in SWITCHES:
-            fine, wanted = isinstance(value, bool), "true or false"
-        else:
-            continue
-        if not fine:
-            raise UnseenError(f"{method}: {name} must be {wanted}, not {value!r}")
-
-
-def _listed(value: Any) -> list:
-    return value if isinstance(value, list) else [value]
