@@ -35,7 +35,7 @@ def main() -> None:
     if arguments.action == "choose":
         for learning_rate in arguments.learning_rates:
             for method in arguments.methods:
-                choose(work, method, learning_rate, arguments.freeze_batch_norm)
+                choose(work, method, learning_rate, arguments.scale)
         return
     runs = {method: [measure(work, method, seed) for seed in arguments.seeds] for method in arguments.methods}
     text = page(work, runs)
@@ -52,7 +52,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--methods", nargs="+", default=METHODS)
     parser.add_argument("--seeds", nargs="+", type=int, default=(0, 1, 2))
     parser.add_argument("--learning-rates", nargs="+", type=float, default=(3e-4, 1e-3))
-    parser.add_argument("--freeze-batch-norm", action="store_true")
+    parser.add_argument("--scale", type=float, default=1.0)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--markdown", type=Path)
     return parser.parse_args()
@@ -92,7 +92,7 @@ def page(work: Trainings, runs: dict[str, list[dict[str, list[float]]]]) -> str:
         f"Hit@k in per cent, averaged over classes, before and after stage 2: mean ± standard deviation over {seeds} "
         f"seeds. Stage 1: {lengths.epochs} epochs (`kin` has none: its seeds differ in stage 2 alone). Stage 2: "
         f"{lengths.finetune_epochs} epochs of seen-train, batch {lengths.finetune_batch}, learning rate "
-        f"{lengths.finetune_rate:g}, batch-norm trained.",
+        f"{lengths.finetune_rate:g}, logits times {lengths.finetune_scale:g}, batch-norm trained.",
         "",
         f"Made by `{COMMAND} measure --photos PHOTOS --work WORK --markdown FILE`.",
         "",
@@ -109,18 +109,19 @@ def page(work: Trainings, runs: dict[str, list[dict[str, list[float]]]]) -> str:
     if choices:
         lines += [
             "",
-            "The learning rate was chosen on a part of seen-train alone "
+            "Learning rate and scale were chosen on a part of seen-train alone "
             f"(`{COMMAND} choose`): 70 % of its classes train, but for a fifth of their photos (*known*); photos of "
             "*other* classes stand for those that stage 2 does not see. Hit@1 among the seen classes, averaged over "
             "photos:",
             "",
-            "| method | learning rate | batch-norm | known before | after | other before | after |",
-            "|:---|---:|:---|---:|---:|---:|---:|",
+            "| method | learning rate | scale | known before | after | other before | after |",
+            "|:---|---:|---:|---:|---:|---:|---:|",
         ]
         for run in choices:
             cells = [f"{run[when][part]:.1f}" for part in ("known", "other") for when in ("before", "after")]
-            norm = "frozen" if run["freeze_batch_norm"] else "trained"
-            lines.append(f"| {run['method']} | {run['learning_rate']:g} | {norm} | " + " | ".join(cells) + " |")
+            lines.append(
+                f"| {run['method']} | {run['learning_rate']:g} | {run['scale']:g} | " + " | ".join(cells) + " |"
+            )
     return "\n".join(lines) + "\n"
 
 
@@ -132,18 +133,16 @@ def spread(values: np.ndarray, sign: str = "") -> str:
 # -- the choice of a learning rate, on photos of seen-train alone ------------------------------------------------------
 
 
-def choose(work: Trainings, method: str, learning_rate: float, freeze_batch_norm: bool) -> None:
+def choose(work: Trainings, method: str, learning_rate: float, scale: float) -> None:
     """Train on a part of seen-train; keep and tell what that does to the rest of it."""
-    name = f"{method}-{learning_rate:g}" + ("-frozen" if freeze_batch_norm else "")
+    name = f"{method}-{learning_rate:g}-{scale:g}"
     place = work.work / "choices" / f"{name}.json"
     if not place.exists():
-        result = {"method": method, "learning_rate": learning_rate, "freeze_batch_norm": freeze_batch_norm}
+        result = {"method": method, "learning_rate": learning_rate, "scale": scale}
         parts = split_classes(work.level.seen_train, work.work / "choices" / "photos")
         bundle, tuned = work.bundle(Row(method, method)), work.work / "choices" / name
-        settings = FinetuneSettings(
-            epochs=work.lengths.finetune_epochs, batch=work.lengths.finetune_batch, learning_rate=learning_rate,
-            freeze_batch_norm=freeze_batch_norm,
-        )  # fmt: skip
+        epochs, batch = work.lengths.finetune_epochs, work.lengths.finetune_batch
+        settings = FinetuneSettings(epochs=epochs, batch=batch, learning_rate=learning_rate, scale=scale)
         after = finetune(bundle, parts["train"], tuned, settings, Run(resume=True), workers=work.workers)
         for when, each in (("before", bundle), ("after", after)):
             model = unseen.load(each)

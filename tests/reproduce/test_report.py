@@ -25,11 +25,13 @@ MADE_WITH = {
         "graph": "paper",
         "vectors": "glove",
         "backbone": "efficientnet-lite0",
+        "unseen": "photos/unseen",
+        "seen_train": "photos/seen-train",
         "sampled": None,
     },
     "epochs": 300,
     "gcnz_epochs": 100,
-    "finetune_epochs": 1,
+    "finetune_epochs": 3,
     "finetune_batch": 16,
     "finetune_rate": 1e-3,
     "kin_vectors": "glove+text",
@@ -123,11 +125,11 @@ def test_report(work, tmp_path):
     text, page = (Path(written[kind]).read_text(encoding="utf-8") for kind in ("markdown", "html"))
     for part in (
         "Level **photos**",
-        "300 epochs of stage 1 (GCNZ 100), 1 of stage 2",
+        "300 epochs of stage 1 (GCNZ 100), 3 of stage 2",
         "The paper trains for 3,000 and 20",
         "1,400 photos of 310 classes, 1,549 listed",
         "A note.",
-        "Reduced training: 300 epochs of stage 1 where the paper has 3,000, 1 of stage 2 where it has 20.",
+        "Reduced training: 300 epochs of stage 1 where the paper has 3,000, 3 of stage 2 where it has 20.",
         "unseen 0.1",
         "2 trainings, which took 2 minutes in all",  # each counted once, though several tables use it
         "4,810,752",
@@ -170,6 +172,13 @@ def test_other_settings_are_left_out(work):
     assert list(load_results(work)[0]) == ["ablation"]
 
 
+def test_a_damaged_result_is_named(work):
+    place = work / "results" / "unseen-classes.json"
+    place.write_text(place.read_text()[:100])
+    with pytest.raises(UnseenError, match=r"unseen-classes.json: is damaged; delete it"):
+        load_results(work)
+
+
 def test_no_results_are_told(tmp_path):
     with pytest.raises(UnseenError, match="unseen reproduce all"):
         load_results(tmp_path)
@@ -180,6 +189,9 @@ def test_command():
     assert LENGTHS["photos"].epochs == 300
     quick = copy.deepcopy(MADE_WITH) | {"epochs": 5}
     assert command(quick) == "unseen reproduce all --photos DIR --epochs 5"
+    quick["level"] |= {"name": "embedded", "unseen": None, "seen_train": None, "sampled": 48, "vectors": "my/words.txt"}
+    quick |= {"finetune_epochs": 1}
+    assert command(quick) == "unseen reproduce all --quick --epochs 5 --gcnz-epochs 100 --vectors words.txt"
 
 
 def test_plots_have_what_they_show(work, tmp_path):

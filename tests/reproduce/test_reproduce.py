@@ -18,7 +18,7 @@ from small_problems import PARENTS, SEEN
 from unseen.errors import UnseenError
 from unseen.methods import get_method
 from unseen.recipes import ORDER, Row, load_recipe
-from unseen.reproduce import Reproduction, combine
+from unseen.reproduce import Reproduction, combine, read_result
 from unseen.reproduce.analysis import analyse
 from unseen.reproduce.levels import LENGTHS, Lengths, Level, find_level, link_some
 from unseen.reproduce.report import load_results, write_report
@@ -195,7 +195,7 @@ def test_levels_follow_the_data(tmp_path):
         find_level(tmp_path)
     (tmp_path / "unseen").mkdir()
     (tmp_path / "seen-val").mkdir()
-    found = find_level(tmp_path)
+    found = find_level(tmp_path / "unseen" / "..")  # however it is written
     assert found.name == "photos" and found.seen_val == tmp_path / "seen-val" and found.seen_train is None
     with pytest.raises(UnseenError, match="both"):
         find_level(imagenet_21k=tmp_path)
@@ -246,9 +246,20 @@ def test_awa2_without_the_authors_lists_is_left_out(tmp_path, level):
 def test_quick_takes_a_sample(tmp_path, level):
     sample = level.sample(tmp_path / "sample", 3)
     assert sample.sampled == 3
-    assert len(list((tmp_path / "sample" / "unseen").glob("*/*"))) == 3
-    assert link_some(level.unseen, tmp_path / "sample" / "unseen", 3) == sample.unseen  # once more: the same three
-    assert len(list((tmp_path / "sample" / "unseen").glob("*/*"))) == 3
+    assert len(list(sample.unseen.glob("*/*"))) == 3
+    assert link_some(level.unseen, sample.unseen, 3) == sample.unseen  # once more: the same three
+    assert len(list(sample.unseen.glob("*/*"))) == 3
+    other = replace(level, unseen=level.seen_val).sample(tmp_path / "sample", 3)
+    assert other.unseen != sample.unseen  # neither mixed with it nor taken for it
+
+
+def test_a_damaged_result_counts_as_not_made(tmp_path):
+    place = tmp_path / "scalability.json"
+    assert read_result(place, {}) is None
+    place.write_text('{"made_with": {}')
+    assert read_result(place, {}) is None
+    place.write_text('{"made_with": {}}')
+    assert read_result(place, {}) == {"made_with": {}}
 
 
 def test_epochs_of_a_row(tmp_path, level):

@@ -15,6 +15,7 @@ class FinetuneSettings:
     epochs: int = 20
     learning_rate: float = 1e-4
     momentum: float = 0.9
+    scale: float = 1.0  # of the logits. Classifiers have length 1: with few photos, 3 saves features from growing first
     weight_decay: float = 0.0
     batch: int = 64
     accumulate: int = 1  # batches a step

@@ -187,7 +187,8 @@ class Stage2:
             with self.processes.gather_gradients(self.model, now=number == len(parts)):
                 with nullcontext() if self.dtype == torch.float32 else torch.autocast(self.device.type, self.dtype):
                     logits = self.model(x)
-                loss = F.cross_entropy(logits.float().masked_fill(self.absent, -torch.inf), y, reduction="sum")
+                likely = (settings.scale * logits.float()).masked_fill(self.absent, -torch.inf)
+                loss = F.cross_entropy(likely, y, reduction="sum")
                 self.scaler.scale(loss / size).backward()
             loss_sum += loss.detach()
             right += (logits.detach().argmax(1) == y).sum()

@@ -167,9 +167,10 @@ class Reproduction(Trainings):
 
 def read_result(place, made_with: dict[str, Any]) -> dict[str, Any] | None:
     """A saved result, if it was made with these settings and is whole."""
-    if not place.exists():
+    try:
+        saved = json.loads(place.read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):  # not made yet, or damaged
         return None
-    saved = json.loads(place.read_text(encoding="utf-8"))
     return saved if saved["made_with"] == made_with and not saved.get("partial") else None
 
 

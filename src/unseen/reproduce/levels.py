@@ -9,6 +9,7 @@ Figures of different levels never stand in one column.
 
 from __future__ import annotations
 
+import hashlib
 import os
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -20,6 +21,7 @@ from unseen.assets import find_asset
 from unseen.errors import UnseenError
 
 FOLDERS = ("unseen", "seen_train", "seen_val")
+PAPER_VECTORS, PAPER_NETWORK = "glove.6B.zip#glove.6B.300d.txt", "timm/resnet50.tv_in1k"
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,7 @@ class Lengths:
     finetune_epochs: int
     finetune_batch: int = 64
     finetune_rate: float = 1e-4
+    finetune_scale: float = 1.0
 
 
 # A few thousand photos are some hundred steps, not the paper's 400,000: small ones would lead nowhere. The rate was
@@ -38,7 +41,7 @@ class Lengths:
 FEW_PHOTOS = {"finetune_batch": 16, "finetune_rate": 1e-3}
 LENGTHS = {
     "paper": Lengths(3000, 3000, 20),
-    "photos": Lengths(300, 100, 3, **FEW_PHOTOS),
+    "photos": Lengths(300, 100, 1, **FEW_PHOTOS),
     "embedded": Lengths(300, 100, 0),
     "quick": Lengths(10, 2, 1, **FEW_PHOTOS),
 }
@@ -58,7 +61,7 @@ class Level:
     seen_val: Path | None = None
     has_lists: bool = True
     weights: Path | None = None  # of the network, instead of the published ones
-    sampled: int | None = None  # photos of each folder, if not all of them
+    sampled: int | None = None  # photos of each folder in a quick run, None otherwise
 
     def candidates(self, spec: str) -> str:
         """The authors' list, or what comes nearest to it without their files.
@@ -77,30 +80,49 @@ class Level:
         return replace(self, **{key: value for key, value in parts.items() if value is not None})
 
     def sample(self, place: Path, photos: int = QUICK_PHOTOS) -> Level:
-        """With a few photos of each folder only: links to them in `place`."""
+        """With a few photos of each folder only: links to them in `place`, apart from those to other folders."""
         folders = {key: getattr(self, key) for key in FOLDERS if getattr(self, key) is not None}
-        links = {key: link_some(folder, place / key, photos) for key, folder in folders.items()}
-        return replace(self, **links, sampled=photos if links else None)
+        links = {key: link_some(folder, place / _mark(folder) / key, photos) for key, folder in folders.items()}
+        return replace(self, **links, sampled=photos)
+
+    @property
+    def usual_parts(self) -> dict[str, str]:
+        """The hierarchy, vectors and network that this level has unless others are asked for."""
+        if self.name == "paper":
+            return {"graph": "paper", "vectors": PAPER_VECTORS, "backbone": PAPER_NETWORK}
+        return {
+            "graph": "paper" if self.has_lists else "imagenet", "vectors": "glove", "backbone": "efficientnet-lite0"
+        }  # fmt: skip
 
 
 def find_level(photos: Path | None = None, imagenet_21k: Path | None = None, imagenet_1k: Path | None = None) -> Level:
     """The best level that the data allow. A folder of photos has unseen/, and perhaps seen-train/ and seen-val/."""
     lists = find_asset("imagenet-testsets.json") is not None and find_asset("imagenet-split.json") is not None
-    graph = "paper" if lists else "imagenet"
     if (imagenet_21k is None) != (imagenet_1k is None):
         raise UnseenError("the paper's level needs both --imagenet-21k (unseen classes) and --imagenet-1k (seen ones)")
     if imagenet_21k is not None and imagenet_1k is not None:
-        for folder in (imagenet_21k, imagenet_1k / "train", imagenet_1k / "val"):
+        folders = (imagenet_21k, imagenet_1k / "train", imagenet_1k / "val")
+        for folder in folders:
             if not folder.is_dir():
                 raise UnseenError(f"{folder}: there is no such folder; ImageNet-1k is expected with train/ and val/")
-        return Level("paper", "paper", "glove.6B.zip#glove.6B.300d.txt", "timm/resnet50.tv_in1k",
-                     imagenet_21k, imagenet_1k / "train", imagenet_1k / "val")  # fmt: skip
+        return _level("paper", True, *folders)
     if photos is not None:
         if not (photos / "unseen").is_dir():
             raise UnseenError(f"{photos}: has no folder unseen/ with photos of unseen classes by id")
         train, val = (photos / name if (photos / name).is_dir() else None for name in ("seen-train", "seen-val"))
-        return Level("photos", graph, "glove", "efficientnet-lite0", photos / "unseen", train, val, lists)
-    return Level("embedded", graph, "glove", "efficientnet-lite0", has_lists=lists)
+        return _level("photos", lists, photos / "unseen", train, val)
+    return _level("embedded", lists)
+
+
+def _level(name: str, has_lists: bool, *folders: Path | None) -> Level:
+    """With its usual parts, and folders by their full names: however they are given, the trainings are the same."""
+    whole = [None if folder is None else folder.resolve() for folder in folders]
+    level = Level(name, "", "", "", *whole, has_lists=has_lists)
+    return replace(level, **level.usual_parts)
+
+
+def _mark(folder: Path) -> str:
+    return hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:6]
 
 
 def link_some(folder: Path, place: Path, count: int, seed: int = 0) -> Path:

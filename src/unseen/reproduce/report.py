@@ -11,7 +11,7 @@ from typing import Any
 
 from unseen.errors import UnseenError
 from unseen.recipes import ORDER
-from unseen.reproduce.levels import LENGTHS
+from unseen.reproduce.levels import LENGTHS, Level
 from unseen.reproduce.report_pages import Block, as_markdown, as_page
 from unseen.reproduce.report_tables import tables_of
 from unseen.reproduce.trends import trends
@@ -37,10 +37,17 @@ def load_results(work: Path) -> tuple[dict[str, dict[str, Any]], list[str]]:
     if not found:
         raise UnseenError(f"{folder}: no results here; `unseen reproduce all --out {work}` makes them")
     latest = max(found.values(), key=lambda path: path.stat().st_mtime_ns)
-    read = {name: json.loads(path.read_text(encoding="utf-8")) for name, path in found.items()}
-    made_with = json.loads(latest.read_text(encoding="utf-8"))["made_with"]
+    read = {name: _read(path) for name, path in found.items()}
+    made_with = _read(latest)["made_with"]
     kept = {name: result for name, result in read.items() if result["made_with"] == made_with}
     return kept, [name for name in read if name not in kept]
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except ValueError:
+        raise UnseenError(f"{path}: is damaged; delete it and run `unseen reproduce {path.stem}` again") from None
 
 
 def write_report(work: Path, out: Path, with_photos: bool = True) -> dict[str, str]:
@@ -91,7 +98,7 @@ def _circumstances(made_with: dict[str, Any], tables: dict[str, dict]) -> list[B
     epochs = f"{made_with['epochs']:,} epochs of stage 1"
     if made_with["gcnz_epochs"] != made_with["epochs"]:
         epochs += f" (GCNZ {made_with['gcnz_epochs']:,})"
-    if made_with["finetune_epochs"]:
+    if made_with["finetune_epochs"] and level.get("seen_train"):
         epochs += f", {made_with['finetune_epochs']} of stage 2 at batch {made_with['finetune_batch']}"
         epochs += f" and learning rate {made_with['finetune_rate']:g}"
     shorter = made_with["epochs"] < published.epochs or made_with["finetune_epochs"] < published.finetune_epochs
@@ -105,7 +112,8 @@ def _circumstances(made_with: dict[str, Any], tables: dict[str, dict]) -> list[B
         "Columns named paper quote the publication. Rows with * are not in the paper.",
     ]
     if level.get("sampled"):
-        facts.append(f"**Quick run**: {level['sampled']} photos of each folder. It shows that all runs, not how well.")
+        few = f"{level['sampled']} photos of each folder, short trainings" if level.get("unseen") else "short trainings"
+        facts.append(f"**Quick run**: {few}. It shows that all runs, not how well.")
     if tables:
         trainings = {key: value for result in tables.values() for key, value in result.get("trainings", {}).items()}
         made = next(iter(tables.values())).get("made", {})
@@ -118,13 +126,17 @@ def _circumstances(made_with: dict[str, Any], tables: dict[str, dict]) -> list[B
 
 def command(made_with: dict[str, Any]) -> str:
     """The command line that makes these results, with names in the place of folders."""
-    level = made_with["level"]
-    data = {"paper": " --imagenet-21k DIR --imagenet-1k DIR", "photos": " --photos DIR", "embedded": ""}[level["name"]]
-    usual = LENGTHS["quick" if level.get("sampled") else level["name"]]
-    options = "" if not level.get("sampled") else " --quick"
+    level = Level(**made_with["level"])
+    data = {"paper": " --imagenet-21k DIR --imagenet-1k DIR", "photos": " --photos DIR", "embedded": ""}[level.name]
+    usual = LENGTHS["quick" if level.sampled else level.name]
+    options = " --quick" if level.sampled else ""
     for key in ("epochs", "gcnz_epochs", "finetune_epochs", "finetune_batch", "finetune_rate"):
         if made_with[key] != getattr(usual, key):
             options += f" --{key.replace('_', '-')} {made_with[key]}"
+    for key, usual_part in level.usual_parts.items():
+        if getattr(level, key) != usual_part:
+            options += f" --{key} {Path(getattr(level, key)).name}"
+    options += f" --weights {Path(level.weights).name}" if level.weights else ""
     return f"unseen reproduce all{data}{options}"
 
 

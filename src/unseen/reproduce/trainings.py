@@ -150,8 +150,9 @@ class Trainings:
 
         lengths = self.lengths
         return FinetuneSettings(
-            epochs=lengths.finetune_epochs, batch=lengths.finetune_batch, learning_rate=lengths.finetune_rate
-        )
+            epochs=lengths.finetune_epochs, batch=lengths.finetune_batch, learning_rate=lengths.finetune_rate,
+            scale=lengths.finetune_scale,
+        )  # fmt: skip
 
     def _run(self, seed: int) -> Run:
         return Run(seed=seed, device=self.device, resume=True, show_progress=self.show_progress)
