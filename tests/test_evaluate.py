@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections import Counter
 from dataclasses import replace
 from types import SimpleNamespace
@@ -147,6 +148,33 @@ def test_nothing_to_measure_is_told(model):
         evaluate(model, "does-not-exist", "any")
 
 
+def test_folders_of_folders_are_told(model, folder, tmp_path, monkeypatch):
+    """The folder above those that hold the classes: a common slip."""
+    monkeypatch.setenv("UNSEEN_CACHE", str(tmp_path / "cache"))
+    parent = tmp_path / "parent"
+    for name in ("seen-train", "seen-val", "unseen"):
+        shutil.copytree(folder / "cat", parent / name / "cat")
+    with pytest.raises(UnseenError, match=r"3 without a readable photo \(seen-train, seen-val, unseen\)"):
+        evaluate(model, parent, "any", workers=0, show_progress=False)
+
+
+def test_a_folder_given_twice_is_refused(model, folder, tmp_path, monkeypatch):
+    monkeypatch.setenv("UNSEEN_CACHE", str(tmp_path / "cache"))
+    with pytest.raises(UnseenError, match="given twice: name each folder of photos once"):
+        evaluate(model, [folder, f"{folder}/../photos"], "any", workers=0, show_progress=False)
+    build_store(folder, tmp_path / "store", model.backbone, workers=0, show_progress=False)
+    store = FeatureStore.open(tmp_path / "store", model.backbone)
+    with pytest.raises(UnseenError, match="store is given twice"):
+        evaluate(model, [store, tmp_path / "store"], "any")
+
+
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf"), float("-inf")])
+def test_shifts_and_thresholds_must_be_finite(model, photos, wrong):
+    for name in ("seen_shift", "novelty"):
+        with pytest.raises(UnseenError, match=f"{name} must be a finite number"):
+            evaluate(model, photos, list(UNSEEN), with_seen=True, **{name: wrong})
+
+
 # -- the novelty detector ------------------------------------------------------------------------------------------
 
 
@@ -262,6 +290,9 @@ def test_auto_without_calibration_is_told():
     empty = SimpleNamespace(solution=SimpleNamespace(details={}))
     with pytest.raises(UnseenError, match="unseen calibrate"):
         chosen_number("--seen-shift", "auto", empty, "seen_shift")
-    with pytest.raises(UnseenError, match="a number or auto"):
+    with pytest.raises(UnseenError, match="a finite number or auto"):
         chosen_number("--novelty", "much", empty, "novelty_threshold")
+    for text in ("nan", "inf", "-Infinity", "1e999"):
+        with pytest.raises(UnseenError, match=f"--seen-shift is a finite number or auto, not '{text}'"):
+            chosen_number("--seen-shift", text, empty, "seen_shift")
     assert chosen_number("--seen-shift", "0.5", empty, "seen_shift") == 0.5

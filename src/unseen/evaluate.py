@@ -7,6 +7,7 @@ table, with the seen classes added its second ("+1K"), and on a folder of seen p
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -70,6 +71,9 @@ def evaluate(
     `seen_shift` is taken off the scores of seen classes. `novelty` is a threshold of the network's confidence: figures
     with it are reported beside the others; photos above it compete among seen classes only, the rest among unseen ones.
     """
+    _check_finite(seen_shift=seen_shift, novelty=novelty)
+    sources = images if isinstance(images, (list, tuple)) else [images]
+    _refuse_twice(sources)
     bundle = model.bundle
     rows = model.candidates(candidates, with_seen)
     listed = len(model.candidates(_plain(candidates)))
@@ -84,11 +88,14 @@ def evaluate(
             raise UnseenError("a novelty detector needs seen and unseen candidates: add the seen ones with --with-seen")
         judge = _Judge(NoveltyDetector(novelty), HitCounter(ids_of_candidates, sorted({1, *ks}), ties), is_seen)
     scorer = model.scorer(candidates, seen_shift, with_seen)
-    skipped, unreadable = set(), 0
-    sources = images if isinstance(images, (list, tuple)) else [images]
+    skipped, empty, unreadable = set(), set(), 0
     for store in [open_features(model, source, workers, show_progress, say) for source in sources]:
         unreadable += store.unreadable_count()
-        skipped |= {id for id, photos in store.classes().items() if photos and id not in position}
+        for id, photos in store.classes().items():
+            if not photos:
+                empty.add(id)
+            elif id not in position:
+                skipped.add(id)
         for features, ids, _ in store.batches(BATCH, position):  # of other classes nothing is read
             points, own = model.points(features), np.array([position[id] for id in ids])
             if curve is None:
@@ -100,10 +107,7 @@ def evaluate(
                     judge.update(bundle.known, features, own, found)
             counter.update(own, found.greater, found.equal)
     if not counter.photos.any():
-        raise UnseenError(
-            f"no photo shows a class among the candidates {candidates!r}: folders must be named by class id "
-            f"({len(skipped)} folders were skipped)"
-        )
+        raise UnseenError(_nothing_found(candidates, skipped, empty))
     covered = counter.photos > 0
     return Evaluation(
         candidates=(candidates if isinstance(candidates, str) else "own list") + ("+seen" if with_seen else ""),
@@ -140,6 +144,38 @@ def open_features(
     say(f"features of {path} are kept in {place}")
     build_store(path, place, model.backbone, workers=workers, show_progress=show_progress)
     return FeatureStore.open(place, model.backbone)
+
+
+def _check_finite(**numbers: float | None) -> None:
+    """Every comparison with NaN fails, so that it would make a hit of every photo."""
+    for name, value in numbers.items():
+        if value is not None and not math.isfinite(value):
+            raise UnseenError(f"{name} must be a finite number, not {value}")
+
+
+def _refuse_twice(sources: Sequence[str | Path | FeatureStore]) -> None:
+    """The same photos counted twice would look like more evidence than there is."""
+    places = set()
+    for source in sources:
+        path = getattr(source, "path", source)
+        place = Path(path).resolve() if isinstance(path, (str, Path)) else id(source)
+        if place in places:
+            raise UnseenError(f"{path} is given twice: name each folder of photos once")
+        places.add(place)
+
+
+def _nothing_found(candidates: str | Sequence[str], skipped: set[str], empty: set[str]) -> str:
+    named = repr(candidates) if isinstance(candidates, str) else "given"
+    told = [f"{len(skipped)} of other classes ({_some(skipped)})"] if skipped else []
+    told += [f"{len(empty)} without a readable photo ({_some(empty)})"] if empty else []
+    return (
+        f"no photo shows a class among the candidates {named}. Photos are expected as DIR/<class id>/<photo>; "
+        f"the folders there: {' and '.join(told) or 'none'}"
+    )
+
+
+def _some(names: set[str], most: int = 3) -> str:
+    return ", ".join(sorted(names)[:most]) + (", ..." if len(names) > most else "")
 
 
 class _Judge:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Annotated
 
@@ -63,9 +64,12 @@ def chosen_number(option: str, text: str, bundle, key: str) -> float:
     """A number as it was typed, or `auto`: what `unseen calibrate` left in the bundle."""
     if text != "auto":
         try:
-            return float(text)
+            number = float(text)
         except ValueError:
-            raise UnseenError(f"{option} is a number or auto, not {text!r}") from None
+            number = math.nan
+        if not math.isfinite(number):
+            raise UnseenError(f"{option} is a finite number or auto, not {text!r}")
+        return number
     chosen = bundle.solution.details.get("calibration")
     if not chosen:
         raise UnseenError(
