@@ -222,13 +222,15 @@ def test_files_that_are_not_weights_are_refused(tmp_path):
     torch.save({"x": Harmful()}, tmp_path / "harmful.pt")
     torch.save([1, 2], tmp_path / "list.pt")
     (tmp_path / "text.pt").write_text("hello")
+    (tmp_path / "table.csv").write_text("id,name\nn01,cat\n")
     (tmp_path / "empty.pt").touch()
     (tmp_path / "text.safetensors").write_text("hello")
     for name, reason in (
         ("pickled.pt", "could run code"),
         ("harmful.pt", "could run code"),
         ("list.pt", "state dict"),
-        ("text.pt", "more than tensors|not a readable"),
+        ("text.pt", "is no file of weights"),
+        ("table.csv", "is no file of weights"),
         ("empty.pt", "not a readable"),
         ("text.safetensors", "not a readable safetensors"),
         ("missing.pt", "no such file"),

@@ -188,6 +188,12 @@ def _told(error: Exception) -> str:
     return f"{type(error).__name__}: {error}{where}"
 
 
+def _from_torch(path: Path) -> bool:
+    """Whether a file begins as torch.save begins one: a zip archive, formerly a pickle."""
+    with open(path, "rb") as file:
+        return file.read(4).startswith((b"PK\x03\x04", b"\x80"))
+
+
 def read_weights(path: str | Path) -> dict[str, Tensor]:
     """The tensors of a .safetensors file, or of a torch file, which is read without running any code in it."""
     path = Path(path)
@@ -204,10 +210,8 @@ def read_weights(path: str | Path) -> dict[str, Tensor]:
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError:
-        raise UnseenError(
-            f"{path}: holds more than tensors, and loading it could run code. Save the tensors alone: "
-            "torch.save(model.state_dict(), file)."
-        ) from None
+        what = "holds more than tensors, and loading it could run code" if _from_torch(path) else "is no file of weights"
+        raise UnseenError(f"{path}: {what}. Save the tensors alone: torch.save(model.state_dict(), file).") from None
     except Exception as error:  # torch raises RuntimeError, EOFError, KeyError and others for damaged files
         raise UnseenError(f"{path}: is not a readable torch file ({error or type(error).__name__}).") from None
     for wrapped in (
