@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -199,12 +200,56 @@ def test_nothing_but_a_bundle_is_overwritten(tmp_path):
     (tmp_path / "file").write_text("x")
     with pytest.raises(UnseenError, match="is a file; a bundle is a folder"):
         check_place(tmp_path / "file")
-    with pytest.raises(UnseenError, match="exists and is not a bundle"):
+    with pytest.raises(UnseenError, match="exists and is not a bundle: file would be lost"):
         check_place(tmp_path)
     (tmp_path / "empty").mkdir()
     check_place(tmp_path / "empty")
     check_place(tmp_path / "new" / "deep")
     assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize(
+    ("names", "foreign"),
+    [
+        (["log.jsonl"], None),
+        (["checkpoint.safetensors", "log.jsonl", ".checkpoint.safetensors.123.tmp"], None),
+        (["log.jsonl", "thesis.tex"], "thesis.tex"),
+        (["log.jsonl", "README.md"], "README.md"),  # a bundle has one, a training does not
+        (["log.jsonl/mine.txt"], "log.jsonl"),
+        (["log.jsonl", ".thesis.tex.123.tmp"], ".thesis.tex.123.tmp"),
+        (["bundle.json", "README.md", "network.safetensors", "retraining/log.jsonl"], None),
+        (["bundle.json", "mine.pt"], "mine.pt"),
+        (["bundle.json", "retraining/notes.txt"], "retraining/notes.txt"),
+    ],
+)
+def test_a_folder_with_files_of_the_users_own_is_not_replaced(bundle, tmp_path, names, foreign):
+    place = tmp_path / "b"
+    for name in names:
+        (place / name).parent.mkdir(parents=True, exist_ok=True)
+        (place / name).write_text("x")
+    if foreign is None:
+        bundle.save(place)
+        return
+    for attempt in (check_place, bundle.save):
+        with pytest.raises(UnseenError, match=f"{re.escape(foreign)} would be lost"):
+            attempt(place)
+    assert all((place / name).read_text() == "x" for name in names)
+
+
+def test_the_current_folder_is_not_replaced(bundle, tmp_path, monkeypatch):
+    """Whoever stands in it would stand nowhere."""
+    (tmp_path / "b" / "retraining").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "b" / "retraining")
+    for place in (".", "..", tmp_path / "b"):
+        with pytest.raises(UnseenError, match="is the current folder or one around it: name a new folder"):
+            bundle.save(place)
+
+
+def test_a_link_to_a_bundle_stays_a_link(bundle, tmp_path):
+    bundle.save(tmp_path / "disk" / "b")
+    (tmp_path / "link").symlink_to(tmp_path / "disk" / "b")
+    replace(bundle, seed=7).save(tmp_path / "link")
+    assert (tmp_path / "link").is_symlink() and Bundle.load(tmp_path / "disk" / "b").seed == 7
 
 
 def test_a_place_that_cannot_be_written_is_told_first():

@@ -12,11 +12,10 @@ import pytest
 import torch
 
 from small_graphs import one_thread, small_method, small_problem  # noqa: F401 (a fixture)
-from unseen.checkpoint import NAME
 from unseen.errors import UnseenError
 from unseen.fit import Training
 from unseen.methods import Solution
-from unseen.run import Run
+from unseen.run import CHECKPOINT, Run
 from unseen.semantics import ClassVectors
 
 EPOCHS = 25
@@ -167,17 +166,17 @@ def test_resume_without_a_checkpoint_begins(tmp_path):
 )
 def test_a_checkpoint_of_another_training_is_refused(tmp_path, change, words):
     fit(tmp_path, epochs=10)
-    before = (tmp_path / NAME).read_bytes()
+    before = (tmp_path / CHECKPOINT).read_bytes()
     with pytest.raises(UnseenError, match=words):
         fit(tmp_path, **change, resume=True)
-    assert (tmp_path / NAME).read_bytes() == before
+    assert (tmp_path / CHECKPOINT).read_bytes() == before
 
 
 def test_a_damaged_checkpoint_is_refused(tmp_path):
     fit(tmp_path, epochs=10)
-    content = (tmp_path / NAME).read_bytes()
+    content = (tmp_path / CHECKPOINT).read_bytes()
     for damaged in (content[: len(content) // 2], b"", b"\xff" * 100):
-        (tmp_path / NAME).write_bytes(damaged)
+        (tmp_path / CHECKPOINT).write_bytes(damaged)
         with pytest.raises(UnseenError, match="is damaged"):
             fit(tmp_path, resume=True)
 
@@ -186,7 +185,7 @@ def test_on_a_full_disk_the_earlier_checkpoint_survives(tmp_path, monkeypatch):
     real = os.fsync
 
     def full(descriptor):
-        if (tmp_path / NAME).exists():
+        if (tmp_path / CHECKPOINT).exists():
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         real(descriptor)
 
@@ -194,7 +193,7 @@ def test_on_a_full_disk_the_earlier_checkpoint_survives(tmp_path, monkeypatch):
         patch.setattr(os, "fsync", full)
         with pytest.raises(UnseenError, match=r"cannot write to .*No space left"):
             fit(tmp_path)
-    assert {path.name for path in tmp_path.iterdir()} == {NAME, "log.jsonl"}  # no half-written file is left
+    assert {path.name for path in tmp_path.iterdir()} == {CHECKPOINT, "log.jsonl"}  # no half-written file is left
     assert same(fit(tmp_path, resume=True), fit())
 
 
@@ -238,12 +237,12 @@ def test_without_seen_classes_there_is_nothing_to_learn():
 
 def test_a_loss_that_is_no_number_stops_the_training_and_keeps_the_checkpoint(tmp_path, monkeypatch):
     fit(tmp_path, epochs=10)
-    before = (tmp_path / NAME).read_bytes()
+    before = (tmp_path / CHECKPOINT).read_bytes()
     step = Training.step
     monkeypatch.setattr(Training, "step", lambda self: step(self) * torch.nan)
     with pytest.raises(UnseenError, match="loss became nan by epoch 20: lower the learning rate"):
         fit(tmp_path, resume=True)
-    assert (tmp_path / NAME).read_bytes() == before
+    assert (tmp_path / CHECKPOINT).read_bytes() == before
 
 
 def test_float64_is_an_option():

@@ -7,6 +7,7 @@
       state.safetensors        the fitted method and the class vectors: what predicts classes that are added later
       network.safetensors      the network's weights, only after stage 2
       log.jsonl  README.md     the training log and a card
+      retraining/              checkpoint and log of a training that is to replace the bundle, while it runs
 
 Arrays are safetensors and the rest JSON: nothing in a bundle is ever executed. Every file is checked on load.
 """
@@ -16,6 +17,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -35,7 +37,7 @@ from unseen.errors import UnseenError
 from unseen.methods import Method, Solution, make_method
 from unseen.problem import Problem
 from unseen.projections import from_saved
-from unseen.run import write_atomically, writing
+from unseen.run import CHECKPOINT, write_atomically, writing
 from unseen.semantics import ClassVectors, Coverage
 from unseen.taxonomy import Taxonomy
 
@@ -44,6 +46,11 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 PRECISIONS = {"fp32": np.float32, "fp16": np.float16}
+CHECKED = ("classes.json", "classifiers.safetensors", "state.safetensors", "log.jsonl")  # files with a checksum
+NETWORK = "network.safetensors"  # likewise, where there is one
+RETRAINING = "retraining"
+TRAINING_FILES = frozenset({CHECKPOINT, "log.jsonl"})
+BUNDLE_FILES = frozenset({"bundle.json", "README.md", *CHECKED, NETWORK})
 BUILT_IN = ("imagenet", "paper", "wordnet")  # kinds of hierarchies that are made of WordNet's nodes
 
 
@@ -213,15 +220,15 @@ class Bundle:
         if self.precision not in PRECISIONS:
             raise UnseenError(f"classifiers are stored as {' or '.join(PRECISIONS)}, not {self.precision!r}")
         check_place(path)
-        fresh = path.with_name(f".{path.name}.{os.getpid()}.saving")
+        place = path.resolve()  # of a link, the folder that it leads to
+        fresh, old = (place.with_name(f".{place.name}.{os.getpid()}.{state}") for state in ("saving", "old"))
         with writing(path):
             try:
                 fresh.mkdir(parents=True)
                 self._write_files(fresh)
-                old = path.with_name(f".{path.name}.{os.getpid()}.old")
-                if path.exists():
-                    os.rename(path, old)
-                os.rename(fresh, path)
+                if place.exists():
+                    os.rename(place, old)
+                os.rename(fresh, place)
                 shutil.rmtree(old, ignore_errors=True)
             finally:
                 shutil.rmtree(fresh, ignore_errors=True)
@@ -249,7 +256,7 @@ class Bundle:
             "log.jsonl": "".join(json.dumps(record) + "\n" for record in self.log).encode(),
         }
         if self.network is not None:
-            files["network.safetensors"] = _pack(self.network)
+            files[NETWORK] = _pack(self.network)
         for name, content in files.items():
             write_atomically(folder / name, content)
         header = self.header() | {"files": {name: sha256(folder / name) for name in files}}
@@ -289,8 +296,7 @@ class Bundle:
             classes = json.loads((path / "classes.json").read_text(encoding="utf-8"))
             arrays = load_file(path / "classifiers.safetensors")
             state = load_file(path / "state.safetensors")
-            network = path / "network.safetensors"
-            weights = load_file(network) if "network.safetensors" in header["files"] else None
+            weights = load_file(path / NETWORK) if NETWORK in header["files"] else None
             lines = (path / "log.jsonl").read_text(encoding="utf-8").splitlines()
             taxonomy = Taxonomy.from_dict(classes["taxonomy"])
             parts = tuple(state[f"vectors.{i}"] for i in range(len(header["vectors"]["names"])))
@@ -335,15 +341,44 @@ class Bundle:
             raise UnseenError(f"{where}: the classifiers hold NaN or infinity: make the bundle again")
 
 
+def training_folder(out: Path) -> Path:
+    """Where a training that is to end in `out` keeps checkpoint and log: a finished bundle stays whole until then."""
+    return out / RETRAINING if (out / "bundle.json").exists() else out
+
+
+def is_finished(out: Path, resume: bool, overwrite: bool) -> bool:
+    """Whether a command that trains finds its work done. One that may lose earlier work must say so."""
+    finished = (out / "bundle.json").exists()
+    interrupted = (out / RETRAINING).exists() if finished else (out / CHECKPOINT).exists()
+    if interrupted and not (resume or overwrite):
+        raise UnseenError(f"{out} holds an interrupted training: go on with --resume, or begin anew with --overwrite")
+    if finished and not (resume or overwrite):
+        raise UnseenError(f"{out} is a finished bundle: choose another name, or replace it with --overwrite")
+    return finished and not interrupted and not overwrite
+
+
+def check_same(out: Path, then: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Refuse a finished bundle that was made with other settings than are asked for now, and say what differs."""
+    now = json.loads(json.dumps(now))
+    changed = [f"{key} was {then[key]}, now {now[key]}" for key in now if key in then and then[key] != now[key]]
+    if changed:
+        raise UnseenError(
+            f"{out} is finished, but not as asked for: {'; '.join(changed)}. Choose another name, or replace it with "
+            "--overwrite"
+        )
+
+
 def check_place(path: Path) -> None:
     """Refuse to overwrite anything that is not a bundle, and a place that cannot be written, before the work begins."""
     if path.exists() and not path.is_dir():
         raise UnseenError(f"{path} is a file; a bundle is a folder: choose another name")
-    if path.is_dir():
-        ours = {"bundle.json", "checkpoint.safetensors", "log.jsonl"}
-        names = {item.name for item in path.iterdir()}
-        if names and not names & ours:
-            raise UnseenError(f"{path} exists and is not a bundle: choose another name or remove it")
+    if Path.cwd().is_relative_to(path.resolve()):
+        raise UnseenError(f"{path} is the current folder or one around it: name a new folder for the bundle")
+    with writing(path):
+        foreign = _foreign_file(path) if path.is_dir() else None
+    if foreign is not None:
+        what = "holds more than a bundle" if (path / "bundle.json").exists() else "exists and is not a bundle"
+        raise UnseenError(f"{path} {what}: {foreign} would be lost. Choose another name, or move it away")
     parent = path.resolve().parent
     while not parent.exists():
         parent = parent.parent
@@ -351,10 +386,25 @@ def check_place(path: Path) -> None:
         os.rmdir(tempfile.mkdtemp(dir=parent, prefix=".unseen-"))
 
 
+def _foreign_file(path: Path) -> str | None:
+    """The first name in a folder that neither a bundle nor a training writes: the folder must not be replaced."""
+    ours = TRAINING_FILES | (BUNDLE_FILES if (path / "bundle.json").exists() else frozenset())
+    for item in sorted(path.iterdir()):
+        if item.name == RETRAINING and item.is_dir():
+            within = _foreign_file(item)
+            if within is not None:
+                return f"{RETRAINING}/{within}"
+            continue
+        half_written = re.fullmatch(r"\.(.+)\.\d+\.tmp", item.name)  # by a process that was killed meanwhile
+        if (half_written[1] if half_written else item.name) not in ours or not item.is_file():
+            return item.name
+    return None
+
+
 def _read_header(path: Path) -> dict[str, Any]:
     file = path / "bundle.json"
     if not file.exists():
-        if (path / "checkpoint.safetensors").exists():
+        if (path / CHECKPOINT).exists():
             raise UnseenError(f"{path} holds an unfinished training: go on with the same command and --resume")
         what = "has no bundle.json" if path.is_dir() else "does not exist" if not path.exists() else "is not a folder"
         raise UnseenError(f"{path} is not a bundle: it {what}. `unseen train --out {path}` makes one.")

@@ -15,21 +15,20 @@ from safetensors.torch import save
 from torch import Tensor, nn
 
 from unseen.errors import UnseenError
-from unseen.run import write_atomically
+from unseen.run import CHECKPOINT, write_atomically
 
-NAME = "checkpoint.safetensors"
 FORMAT = 1
 
 
 def save_checkpoint(folder: Path, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
     """Write tensors and JSON facts; on a full disk or in a read-only folder the earlier checkpoint stays as it was."""
     content = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    write_atomically(folder / NAME, save(content, {"facts": json.dumps({"format": FORMAT, **facts})}))
+    write_atomically(folder / CHECKPOINT, save(content, {"facts": json.dumps({"format": FORMAT, **facts})}))
 
 
 def load_checkpoint(folder: Path, identity: dict[str, Any]) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
     """What was saved, or None where nothing was. Refused unless it was made with the same `identity`."""
-    path = folder / NAME
+    path = folder / CHECKPOINT
     if not path.exists():
         return None
     try:
@@ -37,16 +36,16 @@ def load_checkpoint(folder: Path, identity: dict[str, Any]) -> tuple[dict[str, T
             facts = json.loads(file.metadata()["facts"])
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
     except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
-        raise UnseenError(f"{path} is damaged ({error}): remove it and train from the beginning") from None
+        raise UnseenError(f"{path} is damaged ({error}): begin anew with --overwrite instead of --resume") from None
     if facts.get("format") != FORMAT:
-        raise UnseenError(f"{path} was made by another version of unseen: train from the beginning, without --resume")
+        raise UnseenError(f"{path} is of another version of unseen: begin anew with --overwrite instead of --resume")
     then, now = _flat(facts["identity"]), _flat(json.loads(json.dumps(identity)))
     changed = sorted(key for key in now | then if then.get(key) != now.get(key))
     if changed:
         differences = "; ".join(f"{key} was {then.get(key)}, now {now.get(key)}" for key in changed)
         raise UnseenError(
             f"{path} belongs to another training: {differences}. "
-            "Use the same settings to go on, or leave --resume away to train from the beginning."
+            "Use the same settings to go on, or begin anew with --overwrite instead of --resume."
         )
     return tensors, facts
 

@@ -151,7 +151,7 @@ def _restore(training: Training, run: Run, identity: dict[str, Any], epochs: int
     if facts["epoch"] > epochs:
         raise UnseenError(
             f"the checkpoint in {run.folder} has {facts['epoch']} epochs already, more than the {epochs} asked for: "
-            "ask for more epochs, or leave --resume away to train from the beginning"
+            "ask for more epochs, or begin anew with --overwrite instead of --resume"
         )
     unpack_training(tensors, training.network, training.optimiser, training.generator)
     run.records[:] = facts["records"]

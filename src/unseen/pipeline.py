@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unseen.bundle import BackboneInfo, Bundle, check_place
+from unseen.bundle import BackboneInfo, Bundle, check_place, training_folder
 from unseen.errors import UnseenError
 from unseen.methods import Solution, make_method
 from unseen.problem import Problem, SeenFeatures, normalise_rows
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from unseen.backbones import Backbone
 
 DEFAULT_METHOD, DEFAULT_GRAPH, DEFAULT_VECTORS, DEFAULT_BACKBONE = "kin", "imagenet", "glove+text", "efficientnet-lite0"
-RETRAINING = "retraining"  # folder within a bundle
 
 
 def train(
@@ -56,8 +55,7 @@ def train(
     if out is not None:
         out = Path(out)
         check_place(out)
-        # A finished bundle that is to be replaced stays whole until the new one is.
-        run.folder = out / RETRAINING if (out / "bundle.json").exists() else out
+        run.folder = training_folder(out)
     started = time.monotonic()
     taxonomy = graph if isinstance(graph, Taxonomy) else _load_graph(graph, say)
     network = _backbone(backbone, classes, layer, weights)

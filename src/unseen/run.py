@@ -16,6 +16,8 @@ from pathlib import Path
 
 from unseen.errors import UnseenError
 
+CHECKPOINT = "checkpoint.safetensors"  # in a run's folder
+
 
 @dataclass
 class Run:

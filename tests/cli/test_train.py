@@ -55,6 +55,10 @@ def test_a_finished_bundle_is_not_trained_over_unasked(here, unseen):
     assert done.code == 1 and "error: bundle is a finished bundle: choose another name, or replace it" in done.err
     done = unseen("train", *OWN, "--out", "bundle", "--resume", "--json")
     assert done.code == 0 and "finished already" in done.err and done.json["method"] == "kin"
+    done = unseen("train", *OWN, "--out", "bundle", "--resume", "--seed", 1, "--precision", "fp16")
+    assert done.code == 1 and "seed was 0, now 1; precision was fp32, now fp16. Choose another name, or" in done.err
+    done = unseen("train", "--method", "structural", *OWN, "--out", "bundle", "--resume")
+    assert done.code == 1 and "is finished, but not as asked for: method was kin, now structural" in done.err
     done = unseen("train", "--method", "structural", *OWN, "--out", "bundle", "--overwrite", "--json")
     assert done.code == 0 and done.json["method"] == "structural"
 
@@ -79,6 +83,9 @@ def test_a_finished_bundle_is_not_trained_over_unasked(here, unseen):
         ({"--vectors": "word3vec"}, "There are no vectors 'word3vec'"),
         ({"--method": "kim"}, "no method named 'kim'. Did you mean 'kin'"),
         ({"--epochs": "3"}, "kin has no setting 'epochs'"),
+        ({"--set": "holdout=0.5"}, "kin has no setting 'holdout'. It has: "),
+        ({"--set": "method=dgp"}, "kin has no setting 'method'. It has: "),
+        ({"--out": "."}, ". is the current folder or one around it: name a new folder"),
         ({"--set": "k"}, "--set takes name=value, not 'k'"),
         ({"--holdout": "1"}, "holdout is a share of the seen classes"),
         ({"--precision": "int8"}, "--precision is fp32 or fp16, not 'int8'"),
@@ -156,7 +163,43 @@ def test_stopped_from_outside_and_resumed(here, unseen):
         process.kill()
     assert process.returncode == 1 and "go on with the same command and --resume" in err and "Traceback" not in err
     done = int(re.search(r"stopped after epoch (\d+)", " ".join(err.split()))[1])
+    again = unseen(*command, "--epochs", done + 3)
+    assert again.code == 1 and "long holds an interrupted training: go on with --resume, or begin anew" in again.err
     again = unseen(*command, "--epochs", done + 3, "--resume", "--json")
     assert again.code == 0 and again.json["epochs"] == done + 3
     epochs = [json.loads(line)["epoch"] for line in Path("long/log.jsonl").read_text().splitlines()]
     assert epochs[0] == 1 and epochs[-1] == done + 3
+
+
+def test_an_interrupted_replacement_goes_on(here, unseen, monkeypatch):
+    """The bundle that is to be replaced stays whole meanwhile."""
+    from unseen.errors import UnseenError
+    from unseen.fit import Training
+
+    command = ["train", "--method", "dgp", *OWN, "--set", "hidden=16", "--epochs", 6, "--checkpoint-every", 2]
+    command += ["--out", "bundle"]
+    step, steps = Training.step, []
+
+    def stopping(training):
+        steps.append(1)
+        if len(steps) == 4:
+            raise UnseenError("stopped")
+        return step(training)
+
+    monkeypatch.setattr(Training, "step", stopping)
+    assert unseen(*command, "--overwrite").code == 1
+    assert unseen("info", "bundle", "--json").json["method"] == "kin"
+    again = unseen(*command)
+    assert again.code == 1 and "holds an interrupted training: go on with --resume" in again.err
+    assert unseen(*command, "--resume", "--json").json["method"] == "dgp"
+    assert len(steps) == 4 + 4 and not Path("bundle/retraining").exists()
+    assert "finished already" in unseen(*command, "--resume").err
+    again = unseen(*command, "--resume", "--set", "hidden=8")
+    assert again.code == 1 and "hidden was 16, now 8" in again.err
+
+
+def test_an_export_within_a_bundle_is_not_deleted(here, unseen):
+    Path("bundle/mine.pt").write_text("x")
+    done = unseen("train", *OWN, "--out", "bundle", "--overwrite")
+    assert done.code == 1 and "bundle holds more than a bundle: mine.pt would be lost" in done.err
+    assert Path("bundle/mine.pt").read_text() == "x"

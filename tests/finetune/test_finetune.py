@@ -589,8 +589,43 @@ def test_the_command_ends_with_json_and_protects_what_is_finished(folder, tmp_pa
     assert code == 1 and "--overwrite" in output
     code, output = run_command(*arguments, "--resume", "--json")
     assert code == 0 and json.loads(output.splitlines()[-1])["photos"] == 40
+    code, output = run_command(*arguments, "--resume", "--momentum", 0.5, "--seed", 1)
+    assert code == 1 and "momentum was 0.9, now 0.5; seed was 0, now 1" in " ".join(output.split())
     code, output = run_command(*arguments, "--overwrite")
     assert code == 0 and "photos/s" in output
+
+
+@pytest.mark.parametrize("out", ["out", "bundle"], ids=["another bundle", "in place"])
+def test_a_bundle_that_is_replaced_stays_whole_until_the_end(folder, tmp_path, monkeypatch, out):
+    for name in ("bundle", "out"):
+        make_bundle().save(tmp_path / name)
+    arguments = [tmp_path / "bundle", "--images", folder, "--out", tmp_path / out, *QUICK_OPTIONS, "--workers", 0]
+    with monkeypatch.context() as patch:
+        interrupt_at(4, patch)
+        code, output = run_command(*arguments, "--overwrite", "--resume")
+        assert code == 1 and "after step 5 of 15" in output
+    assert Bundle.load(tmp_path / out).network is None
+    code, output = run_command(*arguments)
+    assert code == 1 and "holds an interrupted training: go on with --resume" in " ".join(output.split())
+    assert run_command(*arguments, "--resume")[0] == 0
+    assert_same_weights(Bundle.load(tmp_path / out), tune(folder))
+    assert not (tmp_path / out / "retraining").exists()
+    code, output = run_command(*arguments, "--resume")
+    assert code == 0 and "is finished already" in " ".join(output.split())
+
+
+def test_an_interrupted_finetuning_is_not_begun_anew_unasked(folder, tmp_path, monkeypatch):
+    make_bundle().save(tmp_path / "bundle")
+    arguments = [tmp_path / "bundle", "--images", folder, "--out", tmp_path / "out", *QUICK_OPTIONS, "--workers", 0]
+    with monkeypatch.context() as patch:
+        interrupt_at(4, patch)
+        assert run_command(*arguments)[0] == 1
+    kept = (tmp_path / "out" / "checkpoint.safetensors").read_bytes()
+    code, output = run_command(*arguments)
+    assert code == 1 and "go on with --resume, or begin anew with --overwrite" in " ".join(output.split())
+    assert (tmp_path / "out" / "checkpoint.safetensors").read_bytes() == kept
+    assert run_command(*arguments, "--overwrite")[0] == 0
+    assert len(Bundle.load(tmp_path / "out").log) == len(tune(folder).log)  # from the first step on
 
 
 def test_mistakes_are_one_line(folder, tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -46,49 +47,45 @@ def finetune(
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, mps.")] = "auto",
     checkpoint_every: Annotated[int, typer.Option(min=1, help="Steps between checkpoints.")] = 200,
     resume: Annotated[bool, typer.Option(help="Go on with an interrupted finetuning in OUT.")] = False,
-    overwrite: Annotated[bool, typer.Option(help="Replace a finished bundle in OUT.")] = False,
+    overwrite: Annotated[
+        bool, typer.Option(help="Replace a finished bundle in OUT; begin an interrupted one anew.")
+    ] = False,
     json_: JsonFlag = False,
 ) -> None:
     """Finetune the network under the predicted classifiers of its seen classes (the paper's second stage)."""
-    finished = (out / "bundle.json").exists() and not (out / "checkpoint.safetensors").exists()
-    if (out / "bundle.json").exists() and not (resume or overwrite):
-        raise UnseenError(f"{out} is a finished bundle: choose another name, or replace it with --overwrite")
-
-    from unseen.bundle import Bundle
+    from unseen.bundle import Bundle, check_same, is_finished
     from unseen.finetune import FinetuneSettings
     from unseen.finetune import finetune as tune
     from unseen.run import Run
 
+    finished = is_finished(out, resume, overwrite)
     first = int(os.environ.get("RANK", "0")) == 0  # of torchrun's processes one speaks
-    if finished and resume:
+    tell = say if first else lambda message: None
+    run = Run(seed=seed, device=device, resume=resume, checkpoint_every=checkpoint_every)
+    settings = FinetuneSettings(
+        epochs=epochs,
+        learning_rate=learning_rate,
+        momentum=momentum,
+        weight_decay=weight_decay,
+        batch=batch,
+        accumulate=accumulate,
+        schedule=schedule,
+        freeze_batch_norm=freeze_batch_norm,
+        freeze_stages=freeze_stages,
+        mixed_precision=mixed_precision,
+        validation=validation,
+        patience=patience,
+    )
+    if finished:
         tuned = Bundle.load(out)
-        if "finetune" not in tuned.solution.details:
+        facts = tuned.solution.details.get("finetune")
+        if facts is None:
             raise UnseenError(f"{out} is a finished bundle that was not finetuned: choose another name")
-        say(f"{out} is finished already.")
+        check_same(out, facts["settings"] | {"seed": facts.get("seed", seed)}, asdict(settings) | {"seed": seed})
+        tell(f"{out} is finished already.")
     else:
-        settings = FinetuneSettings(
-            epochs=epochs,
-            learning_rate=learning_rate,
-            momentum=momentum,
-            weight_decay=weight_decay,
-            batch=batch,
-            accumulate=accumulate,
-            schedule=schedule,
-            freeze_batch_norm=freeze_batch_norm,
-            freeze_stages=freeze_stages,
-            mixed_precision=mixed_precision,
-            validation=validation,
-            patience=patience,
-        )
         tuned = tune(
-            Bundle.load(bundle),
-            images,
-            out,
-            settings,
-            Run(seed=seed, device=device, resume=resume, checkpoint_every=checkpoint_every),
-            workers=workers,
-            skip_unknown=skip_unknown,
-            say=say if first else lambda message: None,
+            Bundle.load(bundle), images, out, settings, run, workers=workers, skip_unknown=skip_unknown, say=tell
         )
     if first:
         result = {"bundle": str(out), **tuned.solution.details["finetune"]}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -58,24 +59,29 @@ def train(
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps.")] = "auto",
     checkpoint_every: Annotated[int, typer.Option(min=1, help="Epochs between checkpoints.")] = 100,
     resume: Annotated[bool, typer.Option(help="Go on with an interrupted training in OUT.")] = False,
-    overwrite: Annotated[bool, typer.Option(help="Replace a finished bundle in OUT.")] = False,
+    overwrite: Annotated[
+        bool, typer.Option(help="Replace a finished bundle in OUT; begin an interrupted one anew.")
+    ] = False,
     json_: JsonFlag = False,
 ) -> None:
     """Predict a classifier for every class of a hierarchy, and write them as a bundle."""
     if precision not in ("fp32", "fp16"):
         raise UnseenError(f"--precision is fp32 or fp16, not {precision!r}")
-    finished = (out / "bundle.json").exists()
-    if finished and not (resume or overwrite):
-        raise UnseenError(f"{out} is a finished bundle: choose another name, or replace it with --overwrite")
-
-    from unseen.bundle import Bundle
+    from unseen.bundle import Bundle, check_same, is_finished
+    from unseen.methods import make_method
     from unseen.pipeline import train as fit
     from unseen.run import Run
     from unseen.splits import read_ids
 
-    if finished and resume and not overwrite:
-        say(f"{out} is finished already.")
+    settings = parse_settings(setting or [], epochs)
+    chosen = asdict(make_method(method, settings).settings)  # here, since train() has other arguments of its own
+    run = Run(seed=seed, device=device, resume=resume, checkpoint_every=checkpoint_every)
+    if is_finished(out, resume, overwrite):
         bundle = Bundle.load(out)
+        check_same(out, {"method": bundle.method}, {"method": method})
+        then = bundle.settings | {"seed": bundle.seed, "precision": bundle.precision}
+        check_same(out, then, chosen | {"seed": seed, "precision": precision})
+        say(f"{out} is finished already.")
     else:
         bundle = fit(
             method,
@@ -90,9 +96,9 @@ def train(
             holdout=holdout,
             skip_missing=skip_missing,
             precision=precision,
-            run=Run(seed=seed, device=device, resume=resume, checkpoint_every=checkpoint_every),
+            run=run,
             say=lambda message: say(escape(message)),
-            **parse_settings(setting or [], epochs),
+            **settings,
         )
     emit(summary(bundle), json_, lambda: _show(bundle))
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from unseen.backbones import Backbone
-from unseen.bundle import Bundle, check_place
+from unseen.bundle import Bundle, check_place, training_folder
 from unseen.errors import UnseenError
 from unseen.finetune.photo_sets import open_photo_set
 from unseen.finetune.settings import FinetuneSettings
@@ -51,7 +51,7 @@ def finetune(
         raise UnseenError(f"the seed ({run.seed}) and the number of workers ({workers}) must be 0 or more")
     if out is not None:
         check_place(Path(out))
-        run.folder = Path(out)
+        run.folder = training_folder(Path(out))
     with Processes(run.device) as processes:
         network = bundle.load_backbone() if backbone is None else bundle.take_backbone(backbone)
         photos = open_photo_set(images, bundle.seen_ids, skip_unknown, bundle.backbone.class_ids)

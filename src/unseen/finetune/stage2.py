@@ -132,6 +132,7 @@ class Stage2:
             "unreadable_photos": reasons[:LISTED],
             "processes": self.processes.world,
             "settings": asdict(self.settings),
+            "seed": self.run.seed,
             "best_validation": None if self.best is None else {"accuracy": self.best[0], "epoch": self.best[1]},
             "peak_memory_mb": round(peak_memory_mb()),
         }
