@@ -224,6 +224,7 @@ def test_files_that_are_not_weights_are_refused(tmp_path):
     (tmp_path / "text.pt").write_text("hello")
     (tmp_path / "table.csv").write_text("id,name\nn01,cat\n")
     (tmp_path / "empty.pt").touch()
+    (tmp_path / "cut.pt").write_bytes((tmp_path / "list.pt").read_bytes()[:100])
     (tmp_path / "text.safetensors").write_text("hello")
     for name, reason in (
         ("pickled.pt", "could run code"),
@@ -231,7 +232,8 @@ def test_files_that_are_not_weights_are_refused(tmp_path):
         ("list.pt", "state dict"),
         ("text.pt", "is no file of weights"),
         ("table.csv", "is no file of weights"),
-        ("empty.pt", "not a readable"),
+        ("empty.pt", "is no file of weights"),
+        ("cut.pt", "not a readable torch file"),
         ("text.safetensors", "not a readable safetensors"),
         ("missing.pt", "no such file"),
     ):

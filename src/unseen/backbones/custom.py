@@ -18,6 +18,8 @@ from unseen.backbones.base import Backbone
 from unseen.backbones.transform import PhotoTransform
 from unseen.errors import UnseenError
 
+SAVE_ALONE = "Save the tensors alone: torch.save(model.state_dict(), file)."
+
 
 class HookedBackbone(Backbone):
     """A backbone around a module that knows nothing of the protocol: a hook catches what its classifier is given."""
@@ -207,11 +209,12 @@ def read_weights(path: str | Path) -> dict[str, Tensor]:
             return load_file(path)
         except SafetensorError as error:
             raise UnseenError(f"{path}: is not a readable safetensors file ({error}).") from None
+    if not _from_torch(path):
+        raise UnseenError(f"{path}: is no file of weights. {SAVE_ALONE}")
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError:
-        what = "holds more than tensors, and loading it could run code" if _from_torch(path) else "is no file of weights"
-        raise UnseenError(f"{path}: {what}. Save the tensors alone: torch.save(model.state_dict(), file).") from None
+        raise UnseenError(f"{path}: holds more than tensors, and loading it could run code. {SAVE_ALONE}") from None
     except Exception as error:  # torch raises RuntimeError, EOFError, KeyError and others for damaged files
         raise UnseenError(f"{path}: is not a readable torch file ({error or type(error).__name__}).") from None
     for wrapped in (
