@@ -91,7 +91,7 @@ def page(work: Trainings, runs: dict[str, list[dict[str, list[float]]]]) -> str:
         "",
         f"Hit@k in per cent, averaged over classes, before and after stage 2: mean ± standard deviation over {seeds} "
         f"seeds. Stage 1: {lengths.epochs} epochs (`kin` has none: its seeds differ in stage 2 alone). Stage 2: "
-        f"{lengths.finetune_epochs} epochs of seen-train, batch {lengths.finetune_batch}, learning rate "
+        f"{lengths.finetune_epochs} epoch(s) of seen-train, batch {lengths.finetune_batch}, learning rate "
         f"{lengths.finetune_rate:g}, logits times {lengths.finetune_scale:g}, batch-norm trained.",
         "",
         f"Made by `{COMMAND} measure --photos PHOTOS --work WORK --markdown FILE`.",

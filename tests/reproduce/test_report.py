@@ -31,9 +31,10 @@ MADE_WITH = {
     },
     "epochs": 300,
     "gcnz_epochs": 100,
-    "finetune_epochs": 3,
+    "finetune_epochs": 1,
     "finetune_batch": 16,
-    "finetune_rate": 1e-3,
+    "finetune_rate": 3e-4,
+    "finetune_scale": 3.0,
     "kin_vectors": "glove+text",
 }
 
@@ -125,11 +126,11 @@ def test_report(work, tmp_path):
     text, page = (Path(written[kind]).read_text(encoding="utf-8") for kind in ("markdown", "html"))
     for part in (
         "Level **photos**",
-        "300 epochs of stage 1 (GCNZ 100), 3 of stage 2",
+        "300 epochs of stage 1 (GCNZ 100), 1 of stage 2",
         "The paper trains for 3,000 and 20",
         "1,400 photos of 310 classes, 1,549 listed",
         "A note.",
-        "Reduced training: 300 epochs of stage 1 where the paper has 3,000, 3 of stage 2 where it has 20.",
+        "Reduced training: 300 epochs of stage 1 where the paper has 3,000, 1 of stage 2 where it has 20.",
         "unseen 0.1",
         "2 trainings, which took 2 minutes in all",  # each counted once, though several tables use it
         "4,810,752",
@@ -190,7 +191,6 @@ def test_command():
     quick = copy.deepcopy(MADE_WITH) | {"epochs": 5}
     assert command(quick) == "unseen reproduce all --photos DIR --epochs 5"
     quick["level"] |= {"name": "embedded", "unseen": None, "seen_train": None, "sampled": 48, "vectors": "my/words.txt"}
-    quick |= {"finetune_epochs": 1}
     assert command(quick) == "unseen reproduce all --quick --epochs 5 --gcnz-epochs 100 --vectors words.txt"
 
 

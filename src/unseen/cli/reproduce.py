@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from unseen.cli.app import JsonFlag, command, emit, say, stdout
+from unseen.cli.tables import show_figures
 
 
 @command(
@@ -38,11 +39,14 @@ def reproduce(
     ] = None,
     gcnz_epochs: Annotated[int | None, typer.Option(min=1, help="Epochs of GCNZ, which is slow; as --epochs.")] = None,
     finetune_epochs: Annotated[
-        int | None, typer.Option(min=0, help="Epochs of stage 2: 20 at the paper's level, else 3. 0: no stage 2.")
+        int | None, typer.Option(min=0, help="Epochs of stage 2: 20 at the paper's level, else 1. 0: no stage 2.")
     ] = None,
     finetune_batch: Annotated[int | None, typer.Option(min=1, help="Photos a step of stage 2.")] = None,
     finetune_rate: Annotated[
-        float | None, typer.Option(help="Learning rate of stage 2: 1e-4 at the paper's level, else 1e-3.")
+        float | None, typer.Option(help="Learning rate of stage 2: 1e-4 at the paper's level, else 3e-4.")
+    ] = None,
+    finetune_scale: Annotated[
+        float | None, typer.Option(help="Factor of stage 2's logits: 1 at the paper's level, else 3.")
     ] = None,
     graph: Annotated[str | None, typer.Option(help="Another hierarchy than the level's.")] = None,
     vectors: Annotated[str | None, typer.Option(help="Other class vectors: a name or a file.")] = None,
@@ -72,7 +76,8 @@ def reproduce(
     level = find_level(photos, imagenet_21k, imagenet_1k)
     level = level.with_parts(graph=graph, vectors=vectors, backbone=backbone, weights=weights)
     given = {"epochs": epochs, "gcnz_epochs": gcnz_epochs or epochs, "finetune_epochs": finetune_epochs,
-             "finetune_batch": finetune_batch, "finetune_rate": finetune_rate}  # fmt: skip
+             "finetune_batch": finetune_batch, "finetune_rate": finetune_rate,
+             "finetune_scale": finetune_scale}  # fmt: skip
     lengths = LENGTHS["quick" if quick else level.name]
     lengths = replace(lengths, **{key: value for key, value in given.items() if value is not None})
     with Processes(device) as processes:  # alone, or one of torchrun's
@@ -116,7 +121,7 @@ def report(
     from unseen.reproduce.report import write_report
 
     written = write_report(work, out, photos)
-    emit(written, json_, lambda: stdout.print(f"{written['html']}  {written['markdown']}"))
+    emit(written, json_, lambda: _print(f"{written['html']}  {written['markdown']}"))
 
 
 def _show(result: dict) -> None:
@@ -125,11 +130,20 @@ def _show(result: dict) -> None:
     for saved in result["tables"].values():
         title = f"{saved['title']} ({saved['paper']}), level {saved['level']}"
         if "left_out" in saved:
-            stdout.print(f"{title}: left out. {saved['left_out']}")
+            _print(f"{title}: left out. {saved['left_out']}")
         for made in tables_of(saved):
-            shown = Table(*made.flat_header("\n"), title=title, title_justify="left")
-            for row in made.rows:
-                shown.add_row(*row)
-            stdout.print(shown)
+            groups = [1, *(count for count in _others(made.groups) if count)]
+            show_figures(stdout, made.flat_header("\n"), made.rows, groups, title)
     if "report" in result:
-        stdout.print(f"Report: {result['report']['html']}")
+        _print(f"Report: {result['report']['html']}")
+
+
+def _others(groups: Sequence[tuple[str, int]]) -> list[int]:
+    """The sizes of a table's groups of columns but for the first column, which names the row."""
+    (_, first), *rest = groups
+    return [first - 1, *(count for _, count in rest)]
+
+
+def _print(text: str) -> None:
+    """A line with names of files in it: just as they are."""
+    stdout.print(text, markup=False, highlight=False, soft_wrap=True)

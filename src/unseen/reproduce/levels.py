@@ -36,14 +36,14 @@ class Lengths:
     finetune_scale: float = 1.0
 
 
-# A few thousand photos are some hundred steps, not the paper's 400,000: small ones would lead nowhere. The rate was
-# chosen on a part of the seen photos, by benchmarks/finetune_effect.py.
-FEW_PHOTOS = {"finetune_batch": 16, "finetune_rate": 1e-3}
+# A few thousand photos are a hundred steps, not the paper's 400,000: small and unscaled ones would do little. Rate and
+# scale were chosen on a part of the seen photos, by benchmarks/finetune_effect.py.
+FEW_PHOTOS = {"finetune_epochs": 1, "finetune_batch": 16, "finetune_rate": 3e-4, "finetune_scale": 3.0}
 LENGTHS = {
     "paper": Lengths(3000, 3000, 20),
-    "photos": Lengths(300, 100, 1, **FEW_PHOTOS),
+    "photos": Lengths(300, 100, **FEW_PHOTOS),
     "embedded": Lengths(300, 100, 0),
-    "quick": Lengths(10, 2, 1, **FEW_PHOTOS),
+    "quick": Lengths(10, 2, **FEW_PHOTOS),
 }
 QUICK_PHOTOS = 48  # of each folder
 

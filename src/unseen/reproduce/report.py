@@ -100,7 +100,7 @@ def _circumstances(made_with: dict[str, Any], tables: dict[str, dict]) -> list[B
         epochs += f" (GCNZ {made_with['gcnz_epochs']:,})"
     if made_with["finetune_epochs"] and level.get("seen_train"):
         epochs += f", {made_with['finetune_epochs']} of stage 2 at batch {made_with['finetune_batch']}"
-        epochs += f" and learning rate {made_with['finetune_rate']:g}"
+        epochs += f", learning rate {made_with['finetune_rate']:g} and logits times {made_with['finetune_scale']:g}"
     shorter = made_with["epochs"] < published.epochs or made_with["finetune_epochs"] < published.finetune_epochs
     facts = [
         f"Level **{name}**: {LEVELS[name]}",
@@ -130,7 +130,7 @@ def command(made_with: dict[str, Any]) -> str:
     data = {"paper": " --imagenet-21k DIR --imagenet-1k DIR", "photos": " --photos DIR", "embedded": ""}[level.name]
     usual = LENGTHS["quick" if level.sampled else level.name]
     options = " --quick" if level.sampled else ""
-    for key in ("epochs", "gcnz_epochs", "finetune_epochs", "finetune_batch", "finetune_rate"):
+    for key in ("epochs", "gcnz_epochs", "finetune_epochs", "finetune_batch", "finetune_rate", "finetune_scale"):
         if made_with[key] != getattr(usual, key):
             options += f" --{key.replace('_', '-')} {made_with[key]}"
     for key, usual_part in level.usual_parts.items():
