@@ -3,7 +3,8 @@
 A hidden class's own classifier stands in for its photos: what it scores highest is what its photos would be called. The
 quality is the mean reciprocal rank of the right class among all hidden ones, over several random halvings. To predict
 half of the classes from the other half is about as hard as the real task; to leave out one at a time is far easier, and
-the squared error rewards what can be predicted of all classes alike, which tells no two apart: benchmarks/kin_ablation.py.
+the squared error rewards what can be predicted of all classes alike, which tells no two apart: see
+`benchmarks/kin_ablation.py criteria`.
 """
 
 from __future__ import annotations
