@@ -284,6 +284,23 @@ def test_command_line(model, folder, tmp_path, monkeypatch):
     assert "novelty detector at 0.4" in shown.stdout
 
 
+def test_names_with_brackets_are_shown_as_they_are(model, folder, tmp_path, monkeypatch):
+    from unseen.cli import evaluate  # noqa: F401  registers the command
+    from unseen.cli.app import app
+
+    monkeypatch.setenv("UNSEEN_CACHE", str(tmp_path / "cache"))
+    model.bundle.save(tmp_path / "bundle")
+    folder = folder.rename(tmp_path / "photos[red]:boom:")
+    candidates = tmp_path / "list[red].txt"
+    candidates.write_text("cat\nsaw\n")
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(app, ["evaluate", "bundle", "--images", folder.name, "--candidates", candidates.name,
+                                    "--workers", "0"])  # fmt: skip
+    assert done.exit_code == 0, done.output
+    assert "features of photos[red]:boom: are kept in" in done.stderr.splitlines()[0]
+    assert "list[red].txt: 2 candidates" in done.stdout
+
+
 def test_auto_without_calibration_is_told():
     from unseen.cli.evaluate import chosen_number
 

@@ -28,8 +28,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-stdout = Console()
-stderr = Console(stderr=True)
+stdout = Console(emoji=False)  # the ":boom" of module:boom is a name
+stderr = Console(stderr=True, emoji=False, soft_wrap=True)  # a message is one line of a log, however narrow the screen
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output and nothing else.")]
 
@@ -63,7 +63,7 @@ def command(name: str, *, group: typer.Typer = app, examples: str = "") -> Calla
                 return function(*args, **kwargs)
             except UnseenError as error:
                 stderr.print("error:", style="bold red", end=" ", highlight=False)
-                stderr.print(str(error), markup=False, highlight=False, soft_wrap=True)
+                tell(str(error))
                 raise typer.Exit(1) from None
             except BrokenPipeError:
                 raise typer.Exit(1) from None
@@ -89,8 +89,13 @@ def emit(result: dict[str, Any], as_json: bool, show: Callable[[], None] | None 
 
 
 def say(message: str) -> None:
-    """A message for the person, on standard error."""
+    """A message for the person, on standard error. Its [markup] counts: names from outside go through `escape`."""
     stderr.print(message, highlight=False)
+
+
+def tell(message: str) -> None:
+    """A message on standard error just as it is, such as the library's, which name files: no markup."""
+    stderr.print(message, markup=False, highlight=False)
 
 
 def _plain(value: Any) -> Any:

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 
-from unseen.cli.app import JsonFlag, command, emit, say, stdout
+from unseen.cli.app import JsonFlag, command, emit, stdout, tell
 from unseen.errors import UnseenError
 
 
@@ -55,7 +56,7 @@ def evaluate(
     shift = chosen_number("--seen-shift", seen_shift, model.bundle, "seen_shift")
     threshold = None if novelty is None else chosen_number("--novelty", novelty, model.bundle, "novelty_threshold")
     result = measure(
-        model, list(images), candidates, with_seen, shift, ties, novelty=threshold, workers=workers, say=say
+        model, list(images), candidates, with_seen, shift, ties, novelty=threshold, workers=workers, say=tell
     )
     emit(result.as_dict(per_class), json_, lambda: _show(result, per_class))
 
@@ -80,30 +81,33 @@ def chosen_number(option: str, text: str, bundle, key: str) -> float:
 
 
 def _show(result, per_class: bool) -> None:
-    title = f"{result.candidates}: {result.candidate_classes:,} candidates, ties {result.ties}"
+    title = f"{escape(result.candidates)}: {result.candidate_classes:,} candidates, ties {result.ties}"
     table = Table("Hit@k (%)", *(key.removeprefix("hit@") for key in result.image), title=title, title_justify="left")
     for name, figures in (("over images", result.image), ("over classes", result.class_)):
         table.add_row(name, *(f"{value:.1f}" for value in figures.values()))
     stdout.print(table)
     stdout.print(
         f"{result.images:,} photos of {result.classes:,} classes (the list has {result.listed_classes:,}); "
-        f"{result.unreadable} unreadable, {result.skipped_classes} folders skipped"
+        f"{result.unreadable} unreadable, {result.skipped_classes} folders skipped",
+        soft_wrap=True,
     )
     if result.generalised:
         figures = result.generalised["class"]
         stdout.print(
             f"generalised, over classes: seen {figures['seen']}, unseen {figures['unseen']}, "
-            f"harmonic mean {figures['harmonic']}, AUSUC {figures['ausuc']}"
+            f"harmonic mean {figures['harmonic']}, AUSUC {figures['ausuc']}",
+            soft_wrap=True,
         )
     if result.novelty:
         figures = result.novelty
         stdout.print(
             f"with a novelty detector at {figures['threshold']:.4g}, over classes: seen {figures['seen']}, unseen "
             f"{figures['unseen']}, harmonic mean {figures['harmonic']}; told rightly: "
-            f"{figures['seen_told_rightly']} % of seen photos, {figures['unseen_told_rightly']} % of unseen ones"
+            f"{figures['seen_told_rightly']} % of seen photos, {figures['unseen_told_rightly']} % of unseen ones",
+            soft_wrap=True,
         )
     if per_class:
         table = Table("id", "photos", *result.image)
         for row in result.per_class:
-            table.add_row(row["id"], str(row["photos"]), *(f"{row[key]:.1f}" for key in result.image))
+            table.add_row(escape(row["id"]), str(row["photos"]), *(f"{row[key]:.1f}" for key in result.image))
         stdout.print(table)
