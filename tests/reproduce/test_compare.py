@@ -64,12 +64,24 @@ def test_command_line_refuses_unknown_methods(tmp_path):
     assert done.exit_code == 1
 
 
+def test_the_table_is_whole_in_a_pipe_and_reasons_stand_below(rows, capsys):
+    from unseen.cli.compare import _show
+
+    _show([*rows, {"method": "devise", "left_out": "photos[red] are missing"}], "class")
+    printed = capsys.readouterr().out
+    assert "…" not in printed
+    header, *cells = table(rows)
+    lines = [[cell.strip() for cell in line.split("│")[1:-1]] for line in printed.splitlines() if line.startswith("│")]
+    assert lines == cells and len(header) == 17
+    assert printed.endswith("devise: left out. photos[red] are missing\n")
+
+
 def test_command_line(tmp_path, level, monkeypatch):  # noqa: F811
     from unseen.cli import compare, evaluate  # noqa: F401  registers the commands
     from unseen.cli.app import app
 
     monkeypatch.setattr("unseen.reproduce.levels.find_level", lambda photos: level)
-    options = ["--photos", "x", "--methods", "structural,kin,kin:glove", "--out", str(tmp_path), "--json"]
+    options = ["--photos", "x", "--methods", "structural, kin,kin:glove ", "--out", str(tmp_path), "--json"]
     done = CliRunner().invoke(app, ["compare", *options, "--markdown", str(tmp_path / "table.md")])
     assert done.exit_code == 0, done.output
     result = json.loads(done.stdout.splitlines()[-1])

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
-from unseen.cli.app import JsonFlag, command, emit, say, stdout
+from unseen.cli.app import JsonFlag, command, emit, stdout, tell
+from unseen.cli.tables import show_figures
 from unseen.errors import UnseenError
 
 
@@ -42,28 +43,33 @@ def compare(
     from unseen.methods import METHODS, get_method
     from unseen.reproduce import Reproduction
     from unseen.reproduce.compare import compare as run
-    from unseen.reproduce.compare import page, table
+    from unseen.reproduce.compare import page
     from unseen.reproduce.levels import Lengths, find_level
     from unseen.run import write_atomically
 
     if average not in ("class", "image"):
         raise UnseenError(f"--average is class or image, not {average!r}")
-    names = methods.split(",") if methods else list(METHODS)
+    names = [name.strip() for name in methods.split(",")] if methods else list(METHODS)
     for name in names:
         get_method(name.partition(":")[0])
     level = find_level(photos)
-    work = Reproduction(out, level, Lengths(epochs, gcnz_epochs, finetune_epochs=0), device=device, say=say)
+    work = Reproduction(out, level, Lengths(epochs, gcnz_epochs, finetune_epochs=0), device=device, say=tell)
     if vectors is not None:
         work.level, work.kin_vectors = replace(level, vectors=vectors), vectors
     rows = run(work, names)
-    cells = table(rows, average)
     if markdown is not None:
         write_atomically(markdown, page(rows, average, work, names).encode())
-    emit({"average": average, "methods": rows}, json_, lambda: _show(cells))
+    emit({"average": average, "methods": rows}, json_, lambda: _show(rows, average))
 
 
-def _show(cells: list[list[str]]) -> None:
-    shown = Table(*cells[0])
-    for row in cells[1:]:
-        shown.add_row(*row)
-    stdout.print(shown)
+def _show(rows: list[dict[str, Any]], average: str) -> None:
+    from unseen.reproduce.compare import table
+
+    header, *cells = table([row for row in rows if "left_out" not in row], average)
+    if cells:
+        lists = [name.partition(" @")[0] if "@" in name else "" for name in header[2:]]  # of candidates
+        groups = [2, *(len(list(same)) for _, same in groupby(lists))]  # method and vectors name a row
+        show_figures(stdout, [name.replace(" @", "\n@") for name in header], cells, groups)
+    for row in rows:
+        if "left_out" in row:
+            stdout.print(f"{row['method']}: left out. {row['left_out']}", markup=False, highlight=False, soft_wrap=True)

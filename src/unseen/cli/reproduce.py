@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -132,16 +131,11 @@ def _show(result: dict) -> None:
         if "left_out" in saved:
             _print(f"{title}: left out. {saved['left_out']}")
         for made in tables_of(saved):
-            groups = [1, *(count for count in _others(made.groups) if count)]
+            (_, first), *others = made.groups  # the first column names the row
+            groups = [1, first - 1, *(count for _, count in others)]
             show_figures(stdout, made.flat_header("\n"), made.rows, groups, title)
     if "report" in result:
         _print(f"Report: {result['report']['html']}")
-
-
-def _others(groups: Sequence[tuple[str, int]]) -> list[int]:
-    """The sizes of a table's groups of columns but for the first column, which names the row."""
-    (_, first), *rest = groups
-    return [first - 1, *(count for _, count in rest)]
 
 
 def _print(text: str) -> None:
