@@ -17,6 +17,7 @@ from small_bundles import DOG, OKAPI, SEEN, TABBY, small_backbone, small_bundle,
 from unseen.assets import sha256
 from unseen.bundle import Bundle, check_place
 from unseen.errors import UnseenError
+from unseen.projections import Linear
 from unseen.taxonomy import Taxonomy
 
 
@@ -134,7 +135,10 @@ def test_a_truncated_array_file_is_refused_even_unverified(saved):
         ("bundle.json", {"format": 99}, "newer version of unseen"),
         ("bundle.json", {"projection": {"kind": "none", "settings": {}}}, "unknown projection 'none'"),
         ("bundle.json", {"backbone": {"name": "tiny"}}, "is damaged"),
-        ("bundle.json", {"files": {"../outside": "0"}}, "is missing"),
+        ("bundle.json", {"files": {}}, "wrong: files: classes.json, files: classifiers.safetensors, "),
+        ("bundle.json", {"files": ["classes.json"]}, r"is damaged \(missing or wrong: files\)"),
+        ("bundle.json", {"details": None}, r"is damaged \(missing or wrong: details\)"),
+        ("bundle.json", {"made": {}}, r"is damaged \(missing or wrong: made: at, made: packages\)"),
         ("classes.json", {"seen": ["n00000000"]}, "not in this hierarchy: n00000000"),
         ("classes.json", {"seen": list(SEEN[:2])}, "2 seen classes, but 6 known classifiers"),
         ("classes.json", {"added": ["n00000000"]}, "not in this hierarchy: n00000000"),
@@ -146,10 +150,40 @@ def test_a_wrong_field_is_told(saved, file, fields, says):
         Bundle.load(saved)
 
 
-def test_a_header_that_is_no_json_is_told(saved):
-    (saved / "bundle.json").write_text("{")
+@pytest.mark.parametrize("name", ["../outside", "README.md/..", "more.json"])
+def test_a_file_that_no_bundle_has_is_told(saved, name):
+    files = json.loads((saved / "bundle.json").read_text())["files"]
+    change(saved, "bundle.json", files=files | {name: "0"})
+    with pytest.raises(UnseenError, match=f"{name} is missing"):
+        Bundle.load(saved)
+
+
+@pytest.mark.parametrize("content", ["{", "[]", "null", '"format"', '{"format": "1"}', '{"format": 1}'])
+def test_a_header_that_is_none_is_told(saved, content):
+    (saved / "bundle.json").write_text(content)
     with pytest.raises(UnseenError, match=r"bundle.json is damaged"):
         Bundle.load(saved)
+
+
+def test_a_folder_in_place_of_the_header_is_told(saved):
+    (saved / "bundle.json").unlink()
+    (saved / "bundle.json").mkdir()
+    with pytest.raises(UnseenError, match=r"bundle.json is damaged \(.*Is a directory"):
+        Bundle.load(saved)
+
+
+def test_classifiers_that_fit_no_features_are_told(bundle, tmp_path):
+    solution = bundle.solution
+    narrow = replace(bundle, solution=replace(solution, classifiers=solution.classifiers[:, 1:]))
+    with pytest.raises(UnseenError, match="the classifiers do not fit 8 features"):
+        Bundle.load(narrow.save(tmp_path / "narrow"))
+    linear = replace(solution, projection=Linear(np.ones((7, 9), np.float32)))
+    with pytest.raises(UnseenError, match="the classifiers do not fit 8 features"):
+        Bundle.load(replace(bundle, solution=linear).save(tmp_path / "linear"))
+    with pytest.raises(UnseenError, match=r"8 features, but known classifiers of shape \(6, 8\)"):
+        Bundle.load(replace(bundle, known=bundle.known[:, 1:]).save(tmp_path / "known"))
+    with pytest.raises(UnseenError, match="the classifiers hold NaN or infinity"):
+        Bundle.load(replace(bundle, known=bundle.known * np.nan).save(tmp_path / "nan"))
 
 
 def test_wrong_rows_and_nan_are_told(bundle, tmp_path):

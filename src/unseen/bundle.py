@@ -51,6 +51,18 @@ NETWORK = "network.safetensors"  # likewise, where there is one
 RETRAINING = "retraining"
 TRAINING_FILES = frozenset({CHECKPOINT, "log.jsonl"})
 BUNDLE_FILES = frozenset({"bundle.json", "README.md", *CHECKED, NETWORK})
+HEADER = {  # what bundle.json must hold
+    "method": str,
+    "settings": dict,
+    "seed": int,
+    "vectors": {"names": list, "provenance": list},
+    "backbone": {"name": str, "checksum": str, "num_features": int, "class_ids": list},
+    "projection": {"kind": str, "settings": dict},
+    "precision": str,
+    "details": dict,
+    "made": {"at": str, "packages": dict},
+    "files": dict.fromkeys(CHECKED, str),
+}
 BUILT_IN = ("imagenet", "paper", "wordnet")  # kinds of hierarchies that are made of WordNet's nodes
 
 
@@ -318,7 +330,7 @@ class Bundle:
                 made=header["made"],
                 path=path,
             )
-        except (KeyError, TypeError, ValueError, OSError, SafetensorError) as error:
+        except (LookupError, TypeError, ValueError, AttributeError, OSError, SafetensorError) as error:
             raise UnseenError(f"{path} is damaged ({type(error).__name__}: {error}): make the bundle again") from None
         bundle._check_shapes()
         return bundle
@@ -336,9 +348,26 @@ class Bundle:
             raise UnseenError(f"{where}: {len(self)} classes, but {', '.join(wrong)} rows: make the bundle again")
         if len(self.known) != len(self.seen):
             raise UnseenError(f"{where}: {len(self.seen)} seen classes, but {len(self.known)} known classifiers")
+        self._check_widths()
         self.taxonomy.indices([*self.added, *self.connecting])
-        if not np.isfinite(solution.classifiers).all():
+        if not (np.isfinite(solution.classifiers).all() and np.isfinite(self.known).all()):
             raise UnseenError(f"{where}: the classifiers hold NaN or infinity: make the bundle again")
+
+    def _check_widths(self) -> None:
+        """Whether features of the network can be scored."""
+        features = self.backbone.num_features
+        if self.known.shape[1:] != (features + 1,):
+            raise UnseenError(
+                f"{self.path}: {features} features, but known classifiers of shape {self.known.shape}: "
+                "make the bundle again"
+            )
+        try:
+            scored = self.solution.projection(np.zeros((1, features), np.float32)) @ self.solution.classifiers[:1].T
+            fits = scored.shape == (1, 1)
+        except (UnseenError, ValueError, IndexError):
+            fits = False
+        if not fits:
+            raise UnseenError(f"{self.path}: the classifiers do not fit {features} features: make the bundle again")
 
 
 def training_folder(out: Path) -> Path:
@@ -414,14 +443,29 @@ def _read_header(path: Path) -> dict[str, Any]:
             raise UnseenError(
                 f"{path} was made by a newer version of unseen (format {header['format']}): upgrade unseen"
             )
-        return header
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, OSError) as error:
         raise UnseenError(f"{file} is damaged ({error}): make the bundle again") from None
+    wrong = _wrong_fields(header, HEADER)
+    if wrong:
+        raise UnseenError(f"{file} is damaged (missing or wrong: {', '.join(wrong)}): make the bundle again")
+    return header
+
+
+def _wrong_fields(found: Any, wanted: dict[str, Any], prefix: str = "") -> list[str]:
+    """The fields that are missing or of another kind than wanted, with the names of those around them."""
+    wrong = []
+    for name, kind in wanted.items():
+        value = found.get(name)
+        if isinstance(kind, dict) and isinstance(value, dict):
+            wrong += _wrong_fields(value, kind, f"{prefix}{name}: ")
+        elif not isinstance(value, dict if isinstance(kind, dict) else kind):
+            wrong.append(f"{prefix}{name}")
+    return wrong
 
 
 def _verify_files(path: Path, files: dict[str, str]) -> None:
     for name, expected in files.items():
-        if Path(name).name != name or not (path / name).is_file():
+        if name not in BUNDLE_FILES or not (path / name).is_file():
             raise UnseenError(f"{path}: {name} is missing: make the bundle again, or copy it whole")
         if sha256(path / name) != expected:
             raise UnseenError(f"{path}: {name} was changed or damaged since the bundle was made (its checksum differs)")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 from unseen.cli.app import COMMANDS
@@ -21,6 +24,14 @@ def test_a_bundle(here, unseen):
     assert "43 of 43 nodes; 6 seen" in unseen("info", "bundle").out
     done = unseen("info", "none")
     assert done.code == 1 and "none is not a bundle" in done.err
+
+
+@pytest.mark.parametrize("damage", [{"files": None}, {"details": None}, {"made": {}}, {"backbone": {"name": "x"}}])
+def test_a_damaged_bundle_is_told(here, unseen, damage):
+    file = Path("bundle/bundle.json")
+    file.write_text(json.dumps(json.loads(file.read_text()) | damage))
+    done = unseen("info", "bundle")
+    assert done.code == 1 and "bundle.json is damaged (missing or wrong: " in done.err
 
 
 def test_every_command_has_help_with_examples(unseen):
