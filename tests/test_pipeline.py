@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import time
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +29,7 @@ from small_bundles import (
 from unseen.backbones import PhotoTransform, from_module, load_backbone
 from unseen.bundle import Bundle
 from unseen.errors import UnseenError
+from unseen.features import build_store
 from unseen.methods import Solution
 from unseen.pipeline import check_hidden, default_vectors, train
 from unseen.problem import SeenFeatures
@@ -211,6 +213,8 @@ def test_nan_vectors_are_told():
         ({"decay": 1, "foo": 2}, "structural has no setting 'foo'. It has: decay"),
         ({"holdout": 1.0}, "from 0 to less than 1; not 1.0"),
         ({"holdout": 0.999}, "would hide all 6 seen classes"),
+        ({"holdout": 0.05}, "would hide none of 6 seen classes: give a larger share"),
+        ({"features": "store"}, "structural does not learn from photos: leave --features store away"),
         ({"graph": "imagenett"}, "no hierarchy 'imagenett'. Did you mean imagenet"),
         ({"vectors": "none"}, "no vectors 'none'"),
         ({"backbone": "efficientnet"}, "no network 'efficientnet'"),
@@ -253,6 +257,32 @@ def test_an_interrupted_training_goes_on_to_the_same_end(tmp_path, monkeypatch):
     assert len(steps) == 6 + 4  # epochs 5 to 8
     assert np.array_equal(again.solution.classifiers, whole.solution.classifiers)
     assert not (out / "checkpoint.safetensors").exists() and Bundle.load(out).seed == 0
+
+
+def test_the_time_of_an_interrupted_training_counts(tmp_path):
+    options, folder = {"hidden": 16}, tmp_path / "b"
+    long_ago = time.monotonic() - 1000
+    small_bundle("dgp", run=Run(folder=folder, started=long_ago, show_progress=False), epochs=2, **options)
+    again = small_bundle("dgp", out=folder, run=Run(resume=True, show_progress=False), epochs=4, **options)
+    assert again.solution.details["train_seconds"] > 1000
+    seconds = [record["seconds"] for record in again.log]
+    assert len(seconds) == 3 and seconds == sorted(seconds) and seconds[0] > 1000
+
+
+@pytest.mark.parametrize("seed", [-1, 2**63])
+def test_a_seed_that_no_generator_takes_is_told(seed):
+    with pytest.raises(UnseenError, match="the seed must be a whole number from 0"):
+        Run(seed=seed)
+
+
+def test_sync_learns_from_photos_where_they_are_given(tmp_path):
+    for number, id in enumerate(SEEN):
+        (tmp_path / "photos" / id).mkdir(parents=True)
+        small_photo(number).save(tmp_path / "photos" / id / "a.png")
+    backbone = small_backbone()
+    build_store(tmp_path / "photos", tmp_path / "store", backbone, workers=0, show_progress=False)
+    bundle = small_bundle("sync", backbone=backbone, features=tmp_path / "store", epochs=2)
+    assert bundle.solution.details["chosen"]["learn_from"] == "features"
 
 
 def test_a_checkpoint_of_another_training_is_refused(tmp_path):
@@ -329,10 +359,18 @@ def test_hits_among_hidden_classes_by_hand():
     predicted[problem.seen[2]], predicted[problem.seen[3]] = own[3], own[2]  # swapped
     found = check_hidden(Solution(predicted, Append1(), {}), problem, hidden)
     assert found == {"classes": 4, "hit@1": 50.0, "hit@5": 100.0}
-    same = Solution(np.tile(own[:1], (len(bundle), 1)), Append1(), {})  # all alike: rank 1.5 of 0..3
-    assert check_hidden(same, problem, hidden)["hit@1"] == 0.0
+    same = Solution(np.tile(own[:1], (len(bundle), 1)), Append1(), {})  # all alike: first with a chance of one in four
+    assert check_hidden(same, problem, hidden) == {"classes": 4, "hit@1": 25.0, "hit@5": 100.0}
+    answers = ~np.isin(np.arange(len(bundle)), problem.seen[:2])
+    silent = Solution(predicted, Append1(), {}, answers=answers)  # on the two that would be found
+    assert check_hidden(silent, problem, hidden) == {"classes": 4, "hit@1": 0.0, "hit@5": 50.0}
     none = Solution(np.zeros((len(bundle), 3), np.float32), Append1(), {})
     assert check_hidden(none, problem, hidden) == {"classes": 4, "hit@1": None, "hit@5": None}
+
+
+def test_a_network_alone_has_no_figures_for_hidden_classes():
+    held = small_bundle("network", holdout=0.5).solution.details["holdout"]
+    assert held == {"classes": 3, "hit@1": None, "hit@5": None}
 
 
 def test_photos_of_hidden_classes_are_hidden_too():

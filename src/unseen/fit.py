@@ -154,7 +154,7 @@ def _restore(training: Training, run: Run, identity: dict[str, Any], epochs: int
             "ask for more epochs, or begin anew with --overwrite instead of --resume"
         )
     unpack_training(tensors, training.network, training.optimiser, training.generator)
-    run.records[:] = facts["records"]
+    run.go_on(facts["records"])
     run.start_log()
     return facts["epoch"], torch.tensor(facts["loss"]), facts["seconds"]
 

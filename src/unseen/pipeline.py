@@ -12,7 +12,8 @@ import numpy as np
 
 from unseen.bundle import BackboneInfo, Bundle, check_place, training_folder
 from unseen.errors import UnseenError
-from unseen.methods import Solution, make_method
+from unseen.methods import Method, Solution, make_method
+from unseen.metrics import MISSED, hits
 from unseen.problem import Problem, SeenFeatures, normalise_rows
 from unseen.run import Run, peak_memory_mb, writing
 from unseen.semantics import Coverage, Semantics, class_vectors, load_vectors
@@ -51,6 +52,8 @@ def train(
     if not 0 <= holdout < 1:
         raise UnseenError(f"holdout is a share of the seen classes, from 0 to less than 1; not {holdout}")
     method_object = make_method(method, settings)
+    if isinstance(features, (str, Path)) and not takes_features(method_object):
+        raise UnseenError(f"{method} does not learn from photos: leave --features {features} away")
     run = run or Run()
     if out is not None:
         out = Path(out)
@@ -64,13 +67,13 @@ def train(
         taxonomy, load_vectors(default_vectors(method, taxonomy, say) if vectors is None else vectors)
     )
     _tell_coverage(encoded.coverage, say)
-    problem = Problem(taxonomy, encoded, rows, known, _seen_features(features, taxonomy, rows, method_object, network))
+    problem = Problem(taxonomy, encoded, rows, known, _seen_features(features, taxonomy, rows, network))
     fitted, hidden = _hide(problem, holdout, run.seed)
     if run.folder is not None:
         with writing(run.folder):
             run.folder.mkdir(parents=True, exist_ok=True)
     solution = method_object.fit(fitted, run)
-    solution.details["train_seconds"] = round(time.monotonic() - started, 2)
+    solution.details["train_seconds"] = round(run.spent + time.monotonic() - started, 2)
     solution.details["peak_memory_mb"] = round(peak_memory_mb())
     if len(hidden):
         solution.details["holdout"] = check_hidden(solution, problem, hidden)
@@ -122,26 +125,30 @@ def default_vectors(method: str, taxonomy: Taxonomy, say: Callable[[str], None])
 def check_hidden(solution: Solution, problem: Problem, hidden: np.ndarray) -> dict[str, Any]:
     """How often a hidden class's known classifier is most like its own prediction, among those of all hidden classes.
 
-    similarity[i, j] = cos(known classifier of i, predicted classifier of j); hit@k: own prediction among the k best.
+    similarity[i, j] = cos(known classifier of i, predicted classifier of j); hit@k: own prediction among the k best,
+    in per cent; where others are as near, the chance that it is. None: the method predicts no classifiers for them.
     """
     known = problem.targets()[hidden]
     rows = problem.seen[hidden]
-    if solution.classifiers.shape[1] != known.shape[1]:
-        return {"classes": len(hidden), "hit@1": None, "hit@5": None}  # the method predicts no classifiers
+    answered = np.ones(len(rows), bool) if solution.answers is None else solution.answers[rows]
+    if solution.classifiers.shape[1] != known.shape[1] or not answered.any():
+        return {"classes": len(hidden), "hit@1": None, "hit@5": None}
     similarity = known @ normalise_rows(solution.classifiers[rows]).T
     own = np.diagonal(similarity)[:, None]
-    better, equal = (similarity > own).sum(1), (similarity == own).sum(1) - 1
-    rank = better + equal / 2  # a tie counts half: the expected place in a random order
-    hits = {f"hit@{k}": round(float((rank < k).mean() * 100), 1) for k in (1, 5)}
-    return {"classes": len(hidden), **hits}
+    greater, equal = (similarity > own).sum(1), (similarity == own).sum(1) - 1
+    greater[~answered] = MISSED
+    shares = {f"hit@{k}": round(float(hits(greater, equal, k).mean() * 100), 1) for k in (1, 5)}
+    return {"classes": len(hidden), **shares}
 
 
 def _hide(problem: Problem, share: float, seed: int) -> tuple[Problem, np.ndarray]:
     """The problem without a random share of its seen classes, and which ones those were (positions in `seen`)."""
     count = len(problem.seen)
     hidden = np.sort(np.random.default_rng(seed).permutation(count)[: round(count * share)])
-    if not len(hidden):
+    if not share:
         return problem, hidden
+    if not len(hidden):
+        raise UnseenError(f"a holdout of {share} would hide none of {count} seen classes: give a larger share")
     if len(hidden) == count:
         raise UnseenError(f"a holdout of {share} would hide all {count} seen classes")
     kept = np.setdiff1d(np.arange(count), hidden)
@@ -178,11 +185,14 @@ def _seen_rows(taxonomy: Taxonomy, network: Backbone, skip_missing: bool, say) -
     return network.classifiers()[present], taxonomy.indices(ids)
 
 
-def _seen_features(features, taxonomy: Taxonomy, rows: np.ndarray, method, network) -> SeenFeatures | None:
+def takes_features(method: Method) -> bool:
+    """Whether a method can learn from photos of seen classes; some can do without."""
+    return getattr(method, "takes_features", method.needs_features)
+
+
+def _seen_features(features, taxonomy: Taxonomy, rows: np.ndarray, network) -> SeenFeatures | None:
     if features is None or isinstance(features, SeenFeatures):
         return features
-    if not method.needs_features:
-        return None
     from unseen.features import FeatureStore
 
     return FeatureStore.open(features, network).seen_matrix([taxonomy.ids[row] for row in rows])

@@ -31,10 +31,20 @@ class Run:
     checkpoint_every: int = 100
     records: list[dict] = field(default_factory=list)  # what log() was told, for the bundle
     started: float = field(default_factory=time.monotonic)
+    spent: float = 0.0  # seconds that the processes before this one took, where it goes on with their work
+
+    def __post_init__(self):
+        if not 0 <= self.seed < 2**63:
+            raise UnseenError(f"the seed must be a whole number from 0 to 2^63 - 1, not {self.seed}")
+
+    def go_on(self, records: list[dict]) -> None:
+        """Take over the log of an interrupted run, and its clock with it."""
+        self.records[:] = records
+        self.spent = records[-1]["seconds"] if records else 0.0
 
     def log(self, **fields) -> None:
         """Keep a record, and append it to `log.jsonl` in the folder."""
-        record = {"seconds": round(time.monotonic() - self.started, 3), **fields}
+        record = {"seconds": round(self.spent + time.monotonic() - self.started, 3), **fields}
         self.records.append(record)
         if self.folder is not None:
             with writing(self.folder), open(self.folder / "log.jsonl", "a", encoding="utf-8") as file:

@@ -36,6 +36,12 @@ def test_for_people(here, unseen):
     assert "Try it: unseen classify PHOTO --bundle new" in done.out
 
 
+@pytest.mark.parametrize(("method", "says"), [("sync", "  loss 0."), ("conse", ""), ("network", "")])
+def test_what_a_method_does_not_have_is_not_told(here, unseen, method, says):
+    done = unseen("train", "--method", method, *OWN, "--holdout", 0.5, "--out", "new")
+    assert done.code == 0 and says in done.out and "None" not in done.out
+
+
 def test_in_a_process_of_its_own_without_torch_in_the_way(here):
     """The real thing: the installed command, in a folder with the user's module; stdout is one JSON object."""
     done = subprocess.run(
@@ -87,6 +93,9 @@ def test_a_finished_bundle_is_not_trained_over_unasked(here, unseen):
         ({"--set": "method=dgp"}, "kin has no setting 'method'. It has: "),
         ({"--out": "."}, ". is the current folder or one around it: name a new folder"),
         ({"--set": "k"}, "--set takes name=value, not 'k'"),
+        ({"--seed": "-1"}, "the seed must be a whole number from 0 to 2^63 - 1, not -1"),
+        ({"--features": "store"}, "kin does not learn from photos: leave --features store away"),
+        ({"--holdout": "0.05"}, "a holdout of 0.05 would hide none of 6 seen classes"),
         ({"--holdout": "1"}, "holdout is a share of the seen classes"),
         ({"--precision": "int8"}, "--precision is fp32 or fp16, not 'int8'"),
         ({"--out": "tree.csv"}, "tree.csv is a file; a bundle is a folder"),

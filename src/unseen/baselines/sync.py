@@ -38,6 +38,7 @@ class SYNC:
 
     name: ClassVar[str] = "sync"
     needs_features: ClassVar[bool] = False
+    takes_features: ClassVar[bool] = True
     limits: ClassVar[dict[str, Limit]] = LIMITS | {"sigma": POSITIVE, "ridge": POSITIVE}
 
     @dataclass(frozen=True)

@@ -141,10 +141,11 @@ def _show(bundle) -> None:
         f"{result['seconds']} s"
     )
     if result["loss"] is not None:
-        stdout.print(f"  loss {result['loss']:.5f} after {result['epochs']} epochs")
+        after = "" if result["epochs"] is None else f" after {result['epochs']} epochs"
+        stdout.print(f"  loss {result['loss']:.5f}{after}")
     for direction, weights in (result["hop_weights"] or {}).items():
         stdout.print(f"  hop weights from {direction}: " + " ".join(f"{weight:.3f}" for weight in weights))
-    if result["holdout"]:
-        held = result["holdout"]
+    held = result["holdout"]
+    if held and held["hit@1"] is not None:
         stdout.print(f"  {held['classes']} hidden classes: hit@1 {held['hit@1']} %, hit@5 {held['hit@5']} %")
     stdout.print(f"Try it: unseen classify PHOTO --bundle {bundle.path}")

@@ -47,8 +47,8 @@ def finetune(
             f"{bundle.method} predicts no classifiers for the network's features, which stage 2 needs: "
             "finetune a bundle of dgp, sgcn, gcnz, gat or kin"
         )
-    if run.seed < 0 or workers < 0:
-        raise UnseenError(f"the seed ({run.seed}) and the number of workers ({workers}) must be 0 or more")
+    if workers < 0:
+        raise UnseenError(f"the number of workers must be 0 or more, not {workers}")
     if out is not None:
         check_place(Path(out))
         run.folder = training_folder(Path(out))

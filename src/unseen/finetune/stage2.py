@@ -261,7 +261,7 @@ class Stage2:
                     momentum = torch.empty_like(parameter).copy_(tensors[f"momentum.{index}"])
                     self.optimiser.state[parameter]["momentum_buffer"] = momentum.detach()
             self.scaler.load_state_dict(facts["scaler"])
-            self.run.records[:] = facts["records"]
+            self.run.go_on(facts["records"])
             self.best = tuple(facts["best"]) if facts["best"] else None
             self.unreadable = dict(facts["unreadable"])
             self.step, self.spent = facts["step"], facts["seconds"]
