@@ -105,6 +105,14 @@ def test_the_loss_falls_and_the_accuracy_rises(folder):
     assert last["step"] == 40 and last["epoch"] == 8
 
 
+def test_a_scale_acts_like_longer_classifiers(folder):
+    longer = make_bundle()
+    longer.solution.classifiers *= 3
+    scaled = tune(folder, settings=replace(QUICK, scale=3.0))
+    assert_close_weights(scaled, tune(folder, bundle=longer))
+    np.testing.assert_array_equal(scaled.solution.classifiers, make_bundle().solution.classifiers)
+
+
 def test_the_finetuned_bundle_is_used_like_any_other(folder, tmp_path):
     bundle = make_bundle()
     tune(folder, tmp_path / "tuned", settings=replace(QUICK, epochs=8), bundle=bundle)
@@ -239,6 +247,11 @@ def test_validation_stops_early_and_keeps_the_best(folder, tmp_path):
     assert_same_weights(tuned, only_the_best)
 
 
+def test_a_validation_without_photos_is_refused(folder):
+    with pytest.raises(UnseenError, match=r"--validation 0\.05 keeps no photo aside: no class has more than 8 photos"):
+        tune(folder, settings=replace(QUICK, validation=0.05))
+
+
 def test_validation_photos_are_not_trained_on(folder, monkeypatch):
     seen, open_photo = set(), TrainingTransform.open
 
@@ -257,6 +270,11 @@ def test_validation_photos_are_not_trained_on(folder, monkeypatch):
         ({"epochs": 0}, "epochs must be 1 or more"),
         ({"batch": 0}, "batch must be 1 or more"),
         ({"learning_rate": 0.0}, "learning_rate must be more than 0"),
+        ({"learning_rate": float("nan")}, "learning_rate must be a finite number, not nan"),
+        ({"scale": 0.0}, "scale must be more than 0"),
+        ({"scale": float("inf")}, "scale must be a finite number, not inf"),
+        ({"weight_decay": float("inf")}, "weight_decay must be a finite number, not inf"),
+        ({"weight_decay": float("nan")}, "weight_decay must be a finite number, not nan"),
         ({"momentum": 1.0}, "momentum must be from 0 to less than 1"),
         ({"schedule": "step"}, "constant or cosine"),
         ({"validation": 1.0}, "share of the photos"),
@@ -330,6 +348,14 @@ def test_a_class_without_photos_is_told(folder, tmp_path):
     assert messages == ["1 class folders hold no photo: tabby"]
     facts = tuned.solution.details["finetune"]
     assert facts["empty_classes"] == 1 and facts["photos"] == 32
+
+
+def test_a_class_without_photos_plays_no_part_in_the_loss(folder, tmp_path):
+    shutil.copytree(folder, tmp_path / "photos")
+    shutil.rmtree(tmp_path / "photos" / "tabby")
+    other = make_bundle()
+    other.solution.classifiers[other.taxonomy.ids.index("tabby")] *= -5
+    assert_same_weights(tune(tmp_path / "photos"), tune(tmp_path / "photos", bundle=other))
 
 
 # -- mistakes --------------------------------------------------------------------------------------------------------
@@ -470,6 +496,14 @@ def test_ctrl_c_keeps_a_checkpoint_and_says_how_to_go_on(folder, tmp_path):
     result = json.loads(done.stdout.splitlines()[-1])
     assert result["steps"] == 40 and result["photos"] == 40
     assert_same_weights(Bundle.load(tmp_path / "out"), tune(folder, settings=replace(QUICK, epochs=8)))
+
+
+def test_the_time_before_an_interruption_counts(folder, tmp_path, monkeypatch):
+    with monkeypatch.context() as patch, pytest.raises(UnseenError, match="after step 5 of 15"):
+        interrupt_at(4, patch)
+        tune(folder, tmp_path / "out", run=Run(started=time.monotonic() - 1000, show_progress=False))
+    resumed = tune(folder, tmp_path / "out", run=Run(resume=True, show_progress=False))
+    assert all(record["seconds"] > 1000 for record in resumed.log)
 
 
 def test_the_death_of_a_worker_is_told(folder, monkeypatch):

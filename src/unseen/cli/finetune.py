@@ -17,7 +17,7 @@ from unseen.errors import UnseenError
     "finetune",
     examples="""
     unseen finetune dgp-bundle --images imagenet/train --out dgp-tuned
-    unseen finetune dgp-bundle --images photos/ --out tuned --epochs 3 --batch 32 --freeze-batch-norm
+    unseen finetune dgp-bundle --images photos/ --out tuned --epochs 1 --batch 16 --learning-rate 3e-4 --scale 3
     unseen finetune dgp-bundle --images photos/ --out tuned --resume
     torchrun --nproc-per-node 8 -m unseen finetune dgp-bundle --images imagenet/train --out dgp-tuned
     """,
@@ -31,6 +31,9 @@ def finetune(
     accumulate: Annotated[int, typer.Option(min=1, help="Batches a step.")] = 1,
     learning_rate: Annotated[float, typer.Option()] = 1e-4,
     momentum: Annotated[float, typer.Option()] = 0.9,
+    scale: Annotated[
+        float, typer.Option(help="Factor of the logits in the loss: 1 is the paper's, 3 suits a few thousand photos.")
+    ] = 1.0,
     weight_decay: Annotated[float, typer.Option()] = 0.0,
     schedule: Annotated[str, typer.Option(help="constant (the paper's) or cosine.")] = "constant",
     freeze_batch_norm: Annotated[bool, typer.Option(help="Leave batch-norm as it is.")] = False,
@@ -66,6 +69,7 @@ def finetune(
         epochs=epochs,
         learning_rate=learning_rate,
         momentum=momentum,
+        scale=scale,
         weight_decay=weight_decay,
         batch=batch,
         accumulate=accumulate,

@@ -31,8 +31,12 @@ class FinetuneSettings:
         for name, least in at_least.items():
             if getattr(self, name) < least:
                 raise UnseenError(f"{name} must be {least} or more, not {getattr(self, name)}")
-        if not self.learning_rate > 0:
-            raise UnseenError(f"learning_rate must be more than 0, not {self.learning_rate}")
+        for name in ("learning_rate", "scale", "weight_decay"):
+            if not math.isfinite(getattr(self, name)):
+                raise UnseenError(f"{name} must be a finite number, not {getattr(self, name)}")
+        for name in ("learning_rate", "scale"):
+            if not getattr(self, name) > 0:
+                raise UnseenError(f"{name} must be more than 0, not {getattr(self, name)}")
         if not 0 <= self.momentum < 1:
             raise UnseenError(f"momentum must be from 0 to less than 1, not {self.momentum}")
         if self.schedule not in ("constant", "cosine"):

@@ -132,4 +132,9 @@ def split_off_validation(photos: PhotoSet, share: float, seed: int) -> tuple[Pho
     for label in np.unique(photos.labels):
         own = rng.permutation(np.flatnonzero(photos.labels == label))
         aside[own[: min(round(len(own) * share), len(own) - 1)]] = True
+    if not aside.any():
+        most = np.bincount(photos.labels).max()
+        raise UnseenError(
+            f"--validation {share} keeps no photo aside: no class has more than {most} photos. Give a larger share"
+        )
     return photos.subset(np.flatnonzero(~aside)), photos.subset(np.flatnonzero(aside))
