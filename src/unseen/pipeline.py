@@ -55,6 +55,7 @@ def train(
     if isinstance(features, (str, Path)) and not takes_features(method_object):
         raise UnseenError(f"{method} does not learn from photos: leave --features {features} away")
     run = run or Run()
+    run.torch_device()  # or an error, before anything is made
     if out is not None:
         out = Path(out)
         check_place(out)

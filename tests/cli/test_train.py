@@ -65,6 +65,8 @@ def test_a_finished_bundle_is_not_trained_over_unasked(here, unseen):
     assert done.code == 1 and "seed was 0, now 1; precision was fp32, now fp16. Choose another name, or" in done.err
     done = unseen("train", "--method", "structural", *OWN, "--out", "bundle", "--resume")
     assert done.code == 1 and "is finished, but not as asked for: method was kin, now structural" in done.err
+    done = unseen("train", *OWN, "--graph", "imagenet", "--out", "bundle", "--resume")
+    assert done.code == 1 and "nodes" in done.err and "now Taxonomy(imagenet: 23,547 nodes" in done.err
     done = unseen("train", "--method", "structural", *OWN, "--out", "bundle", "--overwrite", "--json")
     assert done.code == 0 and done.json["method"] == "structural"
 

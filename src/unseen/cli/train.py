@@ -72,13 +72,15 @@ def train(
     from unseen.pipeline import train as fit
     from unseen.run import Run
     from unseen.splits import read_ids
+    from unseen.taxonomy import Taxonomy
 
     settings = parse_settings(setting or [], epochs)
     chosen = asdict(make_method(method, settings).settings)  # here, since train() has other arguments of its own
     run = Run(seed=seed, device=device, resume=resume, checkpoint_every=checkpoint_every)
     if is_finished(out, resume, overwrite):
         bundle = Bundle.load(out)
-        check_same(out, {"method": bundle.method}, {"method": method})
+        then = {"method": bundle.method, "graph": repr(bundle.taxonomy), "backbone": bundle.backbone.name}
+        check_same(out, then, {"method": method, "graph": repr(Taxonomy.load(graph)), "backbone": backbone})
         then = bundle.settings | {"seed": bundle.seed, "precision": bundle.precision}
         check_same(out, then, chosen | {"seed": seed, "precision": precision})
         say(f"{out} is finished already.")
