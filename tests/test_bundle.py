@@ -15,7 +15,8 @@ from safetensors.numpy import load_file
 
 from small_bundles import DOG, OKAPI, SEEN, TABBY, small_backbone, small_bundle, small_taxonomy
 from unseen.assets import sha256
-from unseen.bundle import Bundle, check_place
+from unseen.bundle import Bundle
+from unseen.bundle.places import check_place
 from unseen.errors import UnseenError
 from unseen.projections import Linear
 from unseen.taxonomy import Taxonomy

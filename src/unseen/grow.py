@@ -13,10 +13,10 @@ from pathlib import Path
 
 import numpy as np
 
-from unseen.bundle import Bundle, coverage_of
+from unseen.bundle import Bundle
 from unseen.errors import UnseenError
 from unseen.problem import normalise_rows
-from unseen.semantics import ClassVectors, semantics_from_provenance
+from unseen.semantics import ClassVectors, Coverage, semantics_from_provenance
 from unseen.semantics.text_encoder import encoder_installed, needs_encoder
 from unseen.taxonomy import Node, Taxonomy
 from unseen.taxonomy.additions import check_connected, completed, connecting_nodes, reserve_of
@@ -77,7 +77,7 @@ def remove_classes(bundle: Bundle, ids: Sequence[str]) -> Bundle:
         bundle,
         taxonomy=taxonomy,
         seen=taxonomy.indices(bundle.seen_ids),
-        vectors=replace(vectors, parts=parts, coverage=coverage_of(taxonomy, parts, vectors.names)),
+        vectors=replace(vectors, parts=parts, coverage=Coverage.of(taxonomy, parts, vectors.names)),
         solution=replace(
             solution,
             classifiers=solution.classifiers[kept],
@@ -171,7 +171,7 @@ def _grown_vectors(
             part[row] = normalise_rows(part[above].mean(axis=0, keepdims=True))[0]
         guessed += [taxonomy.ids[row] for row in unreadable]
         parts.append(part)
-    coverage = coverage_of(taxonomy, parts, bundle.vectors.names, missed)
+    coverage = Coverage.of(taxonomy, parts, bundle.vectors.names, missed)
     return replace(bundle.vectors, parts=tuple(parts), coverage=coverage), guessed
 
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unseen.bundle import BackboneInfo, Bundle, check_place, training_folder
+from unseen.bundle import BackboneInfo, Bundle
+from unseen.bundle.places import check_place, training_folder
 from unseen.errors import UnseenError
 from unseen.methods import Method, Solution, make_method
 from unseen.metrics import MISSED, hits

@@ -56,7 +56,8 @@ def finetune(
     json_: JsonFlag = False,
 ) -> None:
     """Finetune the network under the predicted classifiers of its seen classes (the paper's second stage)."""
-    from unseen.bundle import Bundle, check_same, is_finished
+    from unseen.bundle import Bundle
+    from unseen.bundle.places import check_same, is_finished
     from unseen.finetune import FinetuneSettings
     from unseen.finetune import finetune as tune
     from unseen.run import Run

@@ -119,7 +119,7 @@ def rename(
 
 def _check_out(bundle: Path | None, out: Path, overwrite: bool) -> None:
     """Only the bundle itself is replaced unasked; a wrong place is told before the work."""
-    from unseen.bundle import check_place
+    from unseen.bundle.places import check_place
 
     check_place(out)
     if (out / "bundle.json").exists() and not overwrite and (bundle is None or out.resolve() != bundle.resolve()):

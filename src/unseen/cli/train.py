@@ -67,7 +67,8 @@ def train(
     """Predict a classifier for every class of a hierarchy, and write them as a bundle."""
     if precision not in ("fp32", "fp16"):
         raise UnseenError(f"--precision is fp32 or fp16, not {precision!r}")
-    from unseen.bundle import Bundle, check_same, is_finished
+    from unseen.bundle import Bundle
+    from unseen.bundle.places import check_same, is_finished
     from unseen.methods import make_method
     from unseen.pipeline import train as fit
     from unseen.run import Run

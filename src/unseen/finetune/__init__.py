@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from unseen.backbones import Backbone
-from unseen.bundle import Bundle, check_place, training_folder
+from unseen.bundle import Bundle
+from unseen.bundle.places import check_place, training_folder
 from unseen.errors import UnseenError
 from unseen.finetune.photo_sets import open_photo_set
 from unseen.finetune.settings import FinetuneSettings

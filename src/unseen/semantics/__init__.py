@@ -55,6 +55,25 @@ class Coverage:
     zero_names: Sequence[str] = ()
     zero_by_part: Mapping[str, int] = field(default_factory=dict)
 
+    @classmethod
+    def of(
+        cls,
+        taxonomy: Taxonomy,
+        parts: Sequence[np.ndarray],
+        names: Sequence[str],
+        missed_words: Mapping[str, int] | None = None,
+    ) -> Coverage:
+        """Told from the vectors themselves, but for the words that were missed."""
+        empty = [~part.any(axis=1) for part in parts]
+        rows = np.flatnonzero(np.all(empty, axis=0)) if parts else np.arange(len(taxonomy))
+        return cls(
+            classes=len(taxonomy),
+            zero=[taxonomy.ids[row] for row in rows],
+            missed_words=missed_words or {},
+            zero_names=[taxonomy.lemmas[row][0] for row in rows],
+            zero_by_part={name: int(none.sum()) for name, none in zip(names, empty, strict=True)},
+        )
+
     def describe(self, words: int = 8) -> str:
         """A few sentences for the user: classes without a vector, and the words to blame."""
         if self.zero:
@@ -93,20 +112,15 @@ def class_vectors(taxonomy: Taxonomy, semantics: Semantics | Sequence[Semantics]
     sources = [semantics] if _is_source(semantics) else list(semantics)
     if not sources:
         raise UnseenError(f"No vectors were named. Choose: {OPTIONS}.")
-    parts, missed, zero_by_part = [], Counter(), {}
-    without = np.ones(len(taxonomy.ids), bool)
+    parts, missed = [], Counter()
     for source in sources:
         raw = checked(np.asarray(source.encode(taxonomy), np.float32), (len(taxonomy.ids), source.dim), source.name)
         length = np.linalg.norm(raw.astype(np.float64), axis=1, keepdims=True)
         parts.append((raw / np.where(length > 0, length, 1)).astype(np.float32))
-        without &= length[:, 0] == 0
-        zero_by_part[source.name] = int((length == 0).sum())
         if hasattr(source, "missed_words"):
             missed.update(source.missed_words(taxonomy))
-    empty = np.flatnonzero(without).tolist()
-    zero, zero_names = [taxonomy.ids[row] for row in empty], [taxonomy.lemmas[row][0] for row in empty]
-    coverage = Coverage(len(taxonomy.ids), zero, missed, zero_names, zero_by_part)
     names = tuple(source.name for source in sources)
+    coverage = Coverage.of(taxonomy, parts, names, missed)
     return ClassVectors(tuple(parts), names, [dict(source.provenance) for source in sources], coverage)
 
 

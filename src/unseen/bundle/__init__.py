@@ -17,10 +17,7 @@ from __future__ import annotations
 import json
 import os
 import platform
-import re
 import shutil
-import tempfile
-from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
 from importlib.metadata import PackageNotFoundError, version
@@ -29,40 +26,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from safetensors import SafetensorError
-from safetensors.numpy import load_file, save
+from safetensors.numpy import load_file
 
 from unseen.assets import imagenet_21k, sha256
-from unseen.card import card
+from unseen.bundle.card import card
+from unseen.bundle.files import FORMAT, NETWORK, pack, read_header, verify_files
+from unseen.bundle.places import check_place
 from unseen.errors import UnseenError
 from unseen.methods import Method, Solution, make_method
 from unseen.problem import Problem
 from unseen.projections import from_saved
-from unseen.run import CHECKPOINT, write_atomically, writing
+from unseen.run import write_atomically, writing
 from unseen.semantics import ClassVectors, Coverage
 from unseen.taxonomy import Taxonomy
 
 if TYPE_CHECKING:
     from unseen.backbones import Backbone
 
-FORMAT = 1
 PRECISIONS = {"fp32": np.float32, "fp16": np.float16}
-CHECKED = ("classes.json", "classifiers.safetensors", "state.safetensors", "log.jsonl")  # files with a checksum
-NETWORK = "network.safetensors"  # likewise, where there is one
-RETRAINING = "retraining"
-TRAINING_FILES = frozenset({CHECKPOINT, "log.jsonl"})
-BUNDLE_FILES = frozenset({"bundle.json", "README.md", *CHECKED, NETWORK})
-HEADER = {  # what bundle.json must hold
-    "method": str,
-    "settings": dict,
-    "seed": int,
-    "vectors": {"names": list, "provenance": list},
-    "backbone": {"name": str, "checksum": str, "num_features": int, "class_ids": list},
-    "projection": {"kind": str, "settings": dict},
-    "precision": str,
-    "details": dict,
-    "made": {"at": str, "packages": dict},
-    "files": dict.fromkeys(CHECKED, str),
-}
 BUILT_IN = ("imagenet", "paper", "wordnet")  # kinds of hierarchies that are made of WordNet's nodes
 
 
@@ -263,12 +244,12 @@ class Bundle:
 
         files = {
             "classes.json": json.dumps(classes, ensure_ascii=False).encode(),
-            "classifiers.safetensors": _pack(arrays),
-            "state.safetensors": _pack(state),
+            "classifiers.safetensors": pack(arrays),
+            "state.safetensors": pack(state),
             "log.jsonl": "".join(json.dumps(record) + "\n" for record in self.log).encode(),
         }
         if self.network is not None:
-            files[NETWORK] = _pack(self.network)
+            files[NETWORK] = pack(self.network)
         for name, content in files.items():
             write_atomically(folder / name, content)
         header = self.header() | {"files": {name: sha256(folder / name) for name in files}}
@@ -301,9 +282,9 @@ class Bundle:
     @classmethod
     def load(cls, path: str | Path, verify: bool = True) -> Bundle:
         path = Path(path)
-        header = _read_header(path)
+        header = read_header(path)
         if verify:
-            _verify_files(path, header["files"])
+            verify_files(path, header["files"])
         try:
             classes = json.loads((path / "classes.json").read_text(encoding="utf-8"))
             arrays = load_file(path / "classifiers.safetensors")
@@ -370,107 +351,6 @@ class Bundle:
             raise UnseenError(f"{self.path}: the classifiers do not fit {features} features: make the bundle again")
 
 
-def training_folder(out: Path) -> Path:
-    """Where a training that is to end in `out` keeps checkpoint and log: a finished bundle stays whole until then."""
-    return out / RETRAINING if (out / "bundle.json").exists() else out
-
-
-def is_finished(out: Path, resume: bool, overwrite: bool) -> bool:
-    """Whether a command that trains finds its work done. One that may lose earlier work must say so."""
-    finished = (out / "bundle.json").exists()
-    interrupted = (out / RETRAINING).exists() if finished else (out / CHECKPOINT).exists()
-    if interrupted and not (resume or overwrite):
-        raise UnseenError(f"{out} holds an interrupted training: go on with --resume, or begin anew with --overwrite")
-    if finished and not (resume or overwrite):
-        raise UnseenError(f"{out} is a finished bundle: choose another name, or replace it with --overwrite")
-    return finished and not interrupted and not overwrite
-
-
-def check_same(out: Path, then: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-    """Refuse a finished bundle that was made with other settings than are asked for now, and say what differs."""
-    now = json.loads(json.dumps(now))
-    changed = [f"{key} was {then[key]}, now {now[key]}" for key in now if key in then and then[key] != now[key]]
-    if changed:
-        raise UnseenError(
-            f"{out} is finished, but not as asked for: {'; '.join(changed)}. Choose another name, or replace it with "
-            "--overwrite"
-        )
-
-
-def check_place(path: Path) -> None:
-    """Refuse to overwrite anything that is not a bundle, and a place that cannot be written, before the work begins."""
-    if path.exists() and not path.is_dir():
-        raise UnseenError(f"{path} is a file; a bundle is a folder: choose another name")
-    if Path.cwd().is_relative_to(path.resolve()):
-        raise UnseenError(f"{path} is the current folder or one around it: name a new folder for the bundle")
-    with writing(path):
-        foreign = _foreign_file(path) if path.is_dir() else None
-    if foreign is not None:
-        what = "holds more than a bundle" if (path / "bundle.json").exists() else "exists and is not a bundle"
-        raise UnseenError(f"{path} {what}: {foreign} would be lost. Choose another name, or move it away")
-    parent = path.resolve().parent
-    while not parent.exists():
-        parent = parent.parent
-    with writing(parent):  # trying is the only sure way to know
-        os.rmdir(tempfile.mkdtemp(dir=parent, prefix=".unseen-"))
-
-
-def _foreign_file(path: Path) -> str | None:
-    """The first name in a folder that neither a bundle nor a training writes: the folder must not be replaced."""
-    ours = TRAINING_FILES | (BUNDLE_FILES if (path / "bundle.json").exists() else frozenset())
-    for item in sorted(path.iterdir()):
-        if item.name == RETRAINING and item.is_dir():
-            within = _foreign_file(item)
-            if within is not None:
-                return f"{RETRAINING}/{within}"
-            continue
-        half_written = re.fullmatch(r"\.(.+)\.\d+\.tmp", item.name)  # by a process that was killed meanwhile
-        if (half_written[1] if half_written else item.name) not in ours or not item.is_file():
-            return item.name
-    return None
-
-
-def _read_header(path: Path) -> dict[str, Any]:
-    file = path / "bundle.json"
-    if not file.exists():
-        if (path / CHECKPOINT).exists():
-            raise UnseenError(f"{path} holds an unfinished training: go on with the same command and --resume")
-        what = "has no bundle.json" if path.is_dir() else "does not exist" if not path.exists() else "is not a folder"
-        raise UnseenError(f"{path} is not a bundle: it {what}. `unseen train --out {path}` makes one.")
-    try:
-        header = json.loads(file.read_text(encoding="utf-8"))
-        if header["format"] > FORMAT:
-            raise UnseenError(
-                f"{path} was made by a newer version of unseen (format {header['format']}): upgrade unseen"
-            )
-    except (ValueError, KeyError, TypeError, OSError) as error:
-        raise UnseenError(f"{file} is damaged ({error}): make the bundle again") from None
-    wrong = _wrong_fields(header, HEADER)
-    if wrong:
-        raise UnseenError(f"{file} is damaged (missing or wrong: {', '.join(wrong)}): make the bundle again")
-    return header
-
-
-def _wrong_fields(found: Any, wanted: dict[str, Any], prefix: str = "") -> list[str]:
-    """The fields that are missing or of another kind than wanted, with the names of those around them."""
-    wrong = []
-    for name, kind in wanted.items():
-        value = found.get(name)
-        if isinstance(kind, dict) and isinstance(value, dict):
-            wrong += _wrong_fields(value, kind, f"{prefix}{name}: ")
-        elif not isinstance(value, dict if isinstance(kind, dict) else kind):
-            wrong.append(f"{prefix}{name}")
-    return wrong
-
-
-def _verify_files(path: Path, files: dict[str, str]) -> None:
-    for name, expected in files.items():
-        if name not in BUNDLE_FILES or not (path / name).is_file():
-            raise UnseenError(f"{path}: {name} is missing: make the bundle again, or copy it whole")
-        if sha256(path / name) != expected:
-            raise UnseenError(f"{path}: {name} was changed or damaged since the bundle was made (its checksum differs)")
-
-
 def _solution(header: dict, arrays: dict, state: dict) -> Solution:
     saved = header["projection"]
     prefix = "projection."
@@ -487,29 +367,7 @@ def _solution(header: dict, arrays: dict, state: dict) -> Solution:
 
 def _vectors(taxonomy: Taxonomy, parts: tuple[np.ndarray, ...], saved: dict) -> ClassVectors:
     names = tuple(saved["names"])
-    return ClassVectors(parts, names, saved["provenance"], coverage_of(taxonomy, parts, names))
-
-
-def coverage_of(
-    taxonomy: Taxonomy,
-    parts: Sequence[np.ndarray],
-    names: Sequence[str],
-    missed_words: Mapping[str, int] | None = None,
-) -> Coverage:
-    """Which classes have no vector, told from the vectors themselves. Words that were missed are not: give them."""
-    empty = [~part.any(axis=1) for part in parts]
-    rows = np.flatnonzero(np.all(empty, axis=0)) if parts else np.arange(len(taxonomy))
-    return Coverage(
-        classes=len(taxonomy),
-        zero=[taxonomy.ids[row] for row in rows],
-        missed_words=missed_words or {},
-        zero_names=[taxonomy.lemmas[row][0] for row in rows],
-        zero_by_part={name: int(none.sum()) for name, none in zip(names, empty, strict=True)},
-    )
-
-
-def _pack(arrays: dict[str, np.ndarray]) -> bytes:
-    return save({key: np.asarray(value, order="C") for key, value in arrays.items()})  # numbers (0-d) stay such
+    return ClassVectors(parts, names, saved["provenance"], Coverage.of(taxonomy, parts, names))
 
 
 def _circumstances() -> dict[str, Any]:
