@@ -444,6 +444,29 @@ def test_a_damaged_block_is_refused_and_made_anew(tmp_path, folder, backbone):
     assert contents(tmp_path / "store") == before
 
 
+def test_a_missing_block_is_told(tmp_path, folder, backbone):
+    """As in a copy that is not complete: neither fewer photos nor rows of whatever was in memory."""
+    build_store(folder, tmp_path / "store", backbone, **QUIET)
+    block_path(tmp_path / "store", "nine", 0).unlink()
+    store = FeatureStore.open(tmp_path / "store")
+    for read in (lambda: list(store.batches()), lambda: store.seen_matrix(["one", "nine"])):
+        with pytest.raises(UnseenError, match=r"nine: is damaged\. Run the same `unseen features` again"):
+            read()
+    list(store.batches(classes=["one"]))
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("contents.json", {}), ("contents.json", []), ("contents.json", {"classes": {"nine": 9}})]
+    + [("store.json", []), ("store.json", {"format": 1, "precision": "fp16"})],
+)
+def test_damaged_lists_of_a_store_are_told(tmp_path, folder, backbone, name, content):
+    build_store(folder, tmp_path / "store", backbone, **QUIET)
+    (tmp_path / "store" / name).write_text(json.dumps(content))
+    with pytest.raises(UnseenError, match=f"{name}: is damaged"):
+        FeatureStore.open(tmp_path / "store", backbone)
+
+
 def test_rubbish_in_a_store_is_cleared(tmp_path, folder, backbone):
     build_store(folder, tmp_path / "store", backbone, **QUIET)
     before = contents(tmp_path / "store")

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 FORMAT = 1
 BLOCK = 1024  # photos
 PRECISIONS = {"fp16": np.float16, "fp32": np.float32}
+NETWORK = {"name", "checksum", "features", "transform"}  # what store.json tells of it
 
 
 class Source(NamedTuple):
@@ -88,7 +89,10 @@ class FeatureStore:
             check_network(path, about, backbone)
         if not (path / "contents.json").is_file():
             raise UnseenError(f"{path}: is not finished. Run the same `unseen features` again: it goes on.")
-        return cls(path, about, _read_json(path / "contents.json")["classes"])
+        contents = _read_json(path / "contents.json").get("classes")
+        if not isinstance(contents, dict) or not all(_is_pair(counts) for counts in contents.values()):
+            raise _damaged(path / "contents.json")
+        return cls(path, about, contents)
 
     @property
     def num_features(self) -> int:
@@ -118,14 +122,18 @@ class FeatureStore:
         for id, photos in self.classes().items():
             if not photos or (classes is not None and id not in classes):
                 continue
+            found = 0
             for block in blocks_of(self.path, id):
                 names = [f"{id}/{source.name}" for source in need_index(block).photos]
+                found += len(names)
                 held.append(FeatureBatch(read_features(block).astype(np.float32), [id] * len(names), names))
                 waiting += len(names)
                 while waiting >= size:
                     batch, held = _take(held, size)
                     waiting -= size
                     yield batch
+            if found != photos:  # a copy that is not complete, say
+                raise _damaged(self.path / "features" / id)
         if waiting:
             yield _take(held, size)[0]
 
@@ -170,8 +178,11 @@ def read_about(path: Path) -> dict[str, Any]:
     if not FeatureStore.is_store(path):
         raise UnseenError(f"{path}: is not a feature store. Make one: unseen features --images DIR --out {path}")
     about = _read_json(path / "store.json")
-    if about.get("format") != FORMAT:
-        raise UnseenError(f"{path}: is a feature store of format {about.get('format')}, this version reads {FORMAT}.")
+    if about.get("format", FORMAT) != FORMAT:
+        raise UnseenError(f"{path}: is a feature store of format {about['format']}, this version reads {FORMAT}.")
+    network = about.get("network")
+    if about.get("precision") not in PRECISIONS or not isinstance(network, dict) or not network.keys() >= NETWORK:
+        raise UnseenError(f"{path / 'store.json'}: is damaged. Make the store again, in another folder.")
     return about
 
 
@@ -215,7 +226,7 @@ def read_index(path: Path) -> Index | None:
 def need_index(path: Path) -> Index:
     index = read_index(path)
     if index is None:
-        raise UnseenError(f"{path}: is damaged. Run the same `unseen features` again: it makes this part anew.")
+        raise _damaged(path)
     return index
 
 
@@ -226,7 +237,17 @@ def read_features(path: Path) -> np.ndarray:
 
 
 def _read_json(path: Path) -> dict[str, Any]:
+    """A JSON object; of anything else, nothing."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        held = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise UnseenError(f"{path}: cannot be read ({error}).") from None
+    return held if isinstance(held, dict) else {}
+
+
+def _is_pair(counts: Any) -> bool:
+    return isinstance(counts, list) and len(counts) == 2 and all(isinstance(count, int) for count in counts)
+
+
+def _damaged(path: Path) -> UnseenError:
+    return UnseenError(f"{path}: is damaged. Run the same `unseen features` again: it makes this part anew.")
