@@ -231,6 +231,39 @@ def test_a_failed_save_keeps_the_old_bundle(bundle, tmp_path, monkeypatch):
     assert [item.name for item in tmp_path.iterdir()] == ["b"]
 
 
+def test_a_save_stopped_between_its_two_moves_keeps_the_old_bundle(bundle, tmp_path, monkeypatch):
+    bundle.save(tmp_path / "b")
+    rename = os.rename
+
+    def stop(source, target):
+        if str(source).endswith(".saving"):
+            raise KeyboardInterrupt
+        rename(source, target)
+
+    monkeypatch.setattr(os, "rename", stop)
+    with pytest.raises(KeyboardInterrupt):
+        replace(bundle, seed=7).save(tmp_path / "b")
+    assert Bundle.load(tmp_path / "b").seed == 0
+    assert [item.name for item in tmp_path.iterdir()] == ["b"]
+    (tmp_path / "b").rename(tmp_path / ".b.123.old")  # as a process that was killed there leaves it
+    with pytest.raises(UnseenError, match=r"killed while saving: rename .*\.b\.123\.old to it"):
+        Bundle.load(tmp_path / "b")
+
+
+@pytest.mark.parametrize("folder", ["b/retraining", "b"])
+def test_only_a_training_replaces_an_interrupted_one(bundle, tmp_path, folder):
+    if folder != "b":
+        bundle.save(tmp_path / "b")
+    checkpoint = tmp_path / folder / "checkpoint.safetensors"
+    checkpoint.parent.mkdir()
+    checkpoint.write_bytes(b"")
+    with pytest.raises(UnseenError, match=f"holds an interrupted training.* --resume, or remove .*{folder}$"):
+        bundle.save(tmp_path / "b")
+    assert checkpoint.exists()
+    bundle.save(tmp_path / "b", training=True)
+    assert Bundle.load(tmp_path / "b") and not checkpoint.exists()
+
+
 def test_nothing_but_a_bundle_is_overwritten(tmp_path):
     (tmp_path / "file").write_text("x")
     with pytest.raises(UnseenError, match="is a file; a bundle is a folder"):
@@ -263,7 +296,7 @@ def test_a_folder_with_files_of_the_users_own_is_not_replaced(bundle, tmp_path, 
         (place / name).parent.mkdir(parents=True, exist_ok=True)
         (place / name).write_text("x")
     if foreign is None:
-        bundle.save(place)
+        bundle.save(place, training=True)
         return
     for attempt in (check_place, bundle.save):
         with pytest.raises(UnseenError, match=f"{re.escape(foreign)} would be lost"):

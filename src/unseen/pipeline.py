@@ -59,7 +59,7 @@ def train(
     run.torch_device()  # or an error, before anything is made
     if out is not None:
         out = Path(out)
-        check_place(out)
+        check_place(out, training=True)
         run.folder = training_folder(out)
     started = time.monotonic()
     taxonomy = graph if isinstance(graph, Taxonomy) else _load_graph(graph, say)
@@ -92,7 +92,7 @@ def train(
         log=run.records,
     )
     if out is not None:
-        bundle.save(out, precision)
+        bundle.save(out, precision, training=True)
     return bundle
 
 

@@ -202,17 +202,18 @@ class Bundle:
 
     # -- saving --------------------------------------------------------------------------------------------------
 
-    def save(self, path: str | Path, precision: str | None = None) -> Path:
-        """Write the bundle beside its place, then move it there: a crash leaves the old one or the new one, whole.
+    def save(self, path: str | Path, precision: str | None = None, training: bool = False) -> Path:
+        """Write the bundle beside its place, then move it there: a failure leaves the old one or the new one, whole.
 
         `precision` is fp32 or fp16, by default what it was before. Only the classifiers are stored so, and no answer is
-        computed in fp16.
+        computed in fp16. `training`: it ends the training there, whose checkpoint goes; else an interrupted one is kept
+        and nothing is saved.
         """
         path = Path(path)
         self.precision = precision or self.precision
         if self.precision not in PRECISIONS:
             raise UnseenError(f"classifiers are stored as {' or '.join(PRECISIONS)}, not {self.precision!r}")
-        check_place(path)
+        check_place(path, training)
         place = path.resolve()  # of a link, the folder that it leads to
         fresh, old = (place.with_name(f".{place.name}.{os.getpid()}.{state}") for state in ("saving", "old"))
         with writing(path):
@@ -224,6 +225,8 @@ class Bundle:
                 os.rename(fresh, place)
                 shutil.rmtree(old, ignore_errors=True)
             finally:
+                if old.exists() and not place.exists():  # stopped between the two
+                    os.rename(old, place)
                 shutil.rmtree(fresh, ignore_errors=True)
         self.path = path
         return path

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import json
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,10 @@ def read_header(path: Path) -> dict[str, Any]:
     if not file.exists():
         if (path / CHECKPOINT).exists():
             raise UnseenError(f"{path} holds an unfinished training: go on with the same command and --resume")
+        place = path.resolve()  # as `Bundle.save` has it
+        aside = sorted(place.parent.glob(f".{glob.escape(place.name)}.*.old"))
+        if aside and not place.exists():  # killed after the old one was moved away, before the new one was there
+            raise UnseenError(f"{path} was moved by a process that was killed while saving: rename {aside[-1]} to it")
         what = "has no bundle.json" if path.is_dir() else "does not exist" if not path.exists() else "is not a folder"
         raise UnseenError(f"{path} is not a bundle: it {what}. `unseen train --out {path}` makes one.")
     try:

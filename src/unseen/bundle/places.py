@@ -23,10 +23,14 @@ def training_folder(out: Path) -> Path:
     return out / RETRAINING if (out / "bundle.json").exists() else out
 
 
+def is_interrupted(out: Path) -> bool:
+    """Whether a training that is to end in `out` was begun and not finished."""
+    return (out / RETRAINING).exists() if (out / "bundle.json").exists() else (out / CHECKPOINT).exists()
+
+
 def is_finished(out: Path, resume: bool, overwrite: bool) -> bool:
     """Whether a command that trains finds its work done. One that may lose earlier work must say so."""
-    finished = (out / "bundle.json").exists()
-    interrupted = (out / RETRAINING).exists() if finished else (out / CHECKPOINT).exists()
+    finished, interrupted = (out / "bundle.json").exists(), is_interrupted(out)
     if interrupted and not (resume or overwrite):
         raise UnseenError(f"{out} holds an interrupted training: go on with --resume, or begin anew with --overwrite")
     if finished and not (resume or overwrite):
@@ -45,8 +49,11 @@ def check_same(out: Path, then: Mapping[str, Any], now: Mapping[str, Any]) -> No
         )
 
 
-def check_place(path: Path) -> None:
-    """Refuse to overwrite anything that is not a bundle, and a place that cannot be written, before the work begins."""
+def check_place(path: Path, training: bool = False) -> None:
+    """Refuse to overwrite anything that is not a bundle, and a place that cannot be written, before the work begins.
+
+    An interrupted training there is refused too, but to `training`, which goes on with it or was told to begin anew.
+    """
     if path.exists() and not path.is_dir():
         raise UnseenError(f"{path} is a file; a bundle is a folder: choose another name")
     if Path.cwd().is_relative_to(path.resolve()):
@@ -56,6 +63,11 @@ def check_place(path: Path) -> None:
     if foreign is not None:
         what = "holds more than a bundle" if (path / "bundle.json").exists() else "exists and is not a bundle"
         raise UnseenError(f"{path} {what}: {foreign} would be lost. Choose another name, or move it away")
+    if not training and is_interrupted(path):
+        rest = path / RETRAINING if (path / "bundle.json").exists() else path
+        raise UnseenError(
+            f"{path} holds an interrupted training, which would be lost: finish it with --resume, or remove {rest}"
+        )
     parent = path.resolve().parent
     while not parent.exists():
         parent = parent.parent

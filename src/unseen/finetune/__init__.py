@@ -51,7 +51,7 @@ def finetune(
     if workers < 0:
         raise UnseenError(f"the number of workers must be 0 or more, not {workers}")
     if out is not None:
-        check_place(Path(out))
+        check_place(Path(out), training=True)
         run.folder = training_folder(Path(out))
     with Processes(run.device) as processes:
         network = bundle.load_backbone() if backbone is None else bundle.take_backbone(backbone)
@@ -67,7 +67,7 @@ def finetune(
             say(f"{len(stage.unreadable)} photos could not be read and were left out. {facts['unreadable_photos'][0]}")
         tuned = _finetuned(bundle, network, facts, run)
         if out is not None and processes.rank == 0:
-            tuned.save(out)
+            tuned.save(out, training=True)
         processes.wait()
     return tuned
 
