@@ -193,6 +193,7 @@ def test_area_equals_a_sweep_over_all_shifts(seed, average, coarse):
     area, best = swept(scores, labels, average)
     curve = curve_of(scores, labels)
     assert curve.area(average) == pytest.approx(area, abs=1e-6)
+    best = max(best, curve.at(0, average).harmonic)  # where a margin is just 0, ties there count half
     assert curve.best(average).harmonic == pytest.approx(best, abs=1e-6)
 
 
@@ -217,6 +218,15 @@ def test_points_of_the_curve():
     for shift, s, u in zip(shifts, seen, unseen, strict=True):
         assert (curve.at(shift).seen, curve.at(shift).unseen) == pytest.approx((s, u))
     assert (seen[0], unseen[0], seen[-1], unseen[-1]) == (75, 0, 0, 100)
+
+
+@pytest.mark.parametrize("margins", [[1.0, -9.0], [0.1, -7.0], [3.0, 0.0]])
+def test_nothing_is_shifted_unless_that_is_better(margins):
+    """The seen photo's margin is above 0 and the unseen one's below: no shift is as good as any between them."""
+    curve = SeenUnseenCurve([True, False])
+    curve.update([0, 1], margins, [1, 1])
+    assert curve.best().harmonic == 100
+    assert (curve.best().shift == 0) == (0 not in margins)
 
 
 def test_merged_curves_are_exactly_one_curve():

@@ -220,7 +220,7 @@ def _generalised(curve: SeenUnseenCurve | None, shift: float) -> dict[str, Any] 
             "unseen": round(now.unseen, 2),
             "harmonic": round(harmonic_mean(now.seen, now.unseen), 2),
             "ausuc": round(curve.area(average), 4),
-            "best_shift_in_hindsight": round(best.shift, 4),
+            "best_shift_in_hindsight": best.shift,  # scores have no fixed scale: not rounded
             "best_harmonic_in_hindsight": round(best.harmonic, 2),
         }
     return result

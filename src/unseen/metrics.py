@@ -215,11 +215,15 @@ class SeenUnseenCurve:
         return shifts, 100 * seen_share, 100 * unseen_share
 
     def best(self, average: str = "class") -> Balance:
-        """The shift with the greatest harmonic mean of both accuracies; of several, the one nearest to 0."""
+        """The shift with the greatest harmonic mean of both accuracies; 0 where none is better, and of several equal
+        ones the one nearest to 0."""
         shifts, seen, unseen = self.curve(average)
         harmonic = 2 * seen * unseen / np.maximum(seen + unseen, np.finfo(float).tiny)
         best = np.flatnonzero(harmonic == harmonic.max())
         at = best[np.argmin(np.abs(shifts[best]))]
+        none = self.at(0.0, average)
+        if none.harmonic >= harmonic[at] - 1e-9:  # the same sums, in another order
+            return none
         return Balance(float(shifts[at]), float(seen[at]), float(unseen[at]))
 
     def _keep(self, labels: np.ndarray, margins: np.ndarray, right: np.ndarray) -> None:
