@@ -11,10 +11,12 @@ from typer.testing import CliRunner
 
 import tiny_network
 from small_problems import PARENTS, SEEN, make_taxonomy
+from unseen import calibration
 from unseen.bundle import Bundle
 from unseen.calibration import SeenPhotos, calibrate
 from unseen.errors import UnseenError
 from unseen.pipeline import train
+from unseen.problem import SeenFeatures
 from unseen.run import Run
 from unseen.semantics import load_vectors
 
@@ -35,6 +37,9 @@ class Photos:
 
     def classes(self) -> dict[str, int]:
         return dict(Counter(self.ids))
+
+    def seen_matrix(self, ids) -> SeenFeatures:
+        return SeenFeatures(self.features, np.array([ids.index(id) for id in self.ids]))
 
     def unreadable_count(self) -> int:
         return 0
@@ -109,6 +114,31 @@ def test_a_problem_with_a_known_answer(network, bundle):
     assert 0 < chosen["novelty_threshold"] <= 1
 
 
+def test_the_shift_keeps_its_digits(bundle, network, monkeypatch):
+    """Scores have no fixed scale: what is small on one is all of another."""
+    helper = train("kin", bundle.taxonomy, load_vectors("glove"), network, holdout=HOLDOUT, run=quiet())
+    helper.solution.classifiers *= 1e-6
+    monkeypatch.setattr(calibration, "train", lambda *args, **options: helper)
+    chosen = choose(bundle, network, photos_of(SEEN, each=20))
+    assert chosen["harmonic_on_hidden"] > chosen["harmonic_without"] and 0 < abs(chosen["seen_shift"]) < 1e-4
+
+
+@pytest.mark.parametrize("learned_from", ["features", "classifiers"])
+def test_the_model_without_hidden_classes_learns_as_the_bundle_did(network, monkeypatch, learned_from):
+    """sync can learn from photos or without: the shift of one says nothing of the other."""
+    photos, helpers = photos_of(SEEN), []
+    features = photos.seen_matrix(SEEN) if learned_from == "features" else None
+    bundle = train("sync", make_taxonomy(), load_vectors("glove"), network, features=features, run=quiet(), epochs=2)
+
+    def noted(*args, **options):
+        helpers.append(train(*args, **options))
+        return helpers[0]
+
+    monkeypatch.setattr(calibration, "train", noted)
+    choose(bundle, network, photos)
+    assert helpers[0].solution.details["chosen"]["learn_from"] == learned_from
+
+
 def test_too_few_photos_are_told(bundle, network):
     with pytest.raises(UnseenError, match="too few"):
         choose(bundle, network, photos_of(SEEN[:1]))
@@ -136,3 +166,8 @@ def test_command_line(bundle, tmp_path, monkeypatch):
     saved = Bundle.load(tmp_path / "new").solution.details["calibration"]
     assert saved["seen_shift"] == result["seen_shift"]
     assert saved["novelty_threshold"] == result["novelty_threshold"]
+    again = ["calibrate", str(tmp_path / "bundle"), "--out", str(tmp_path / "new"), "--images", str(tmp_path / "none")]
+    done = CliRunner().invoke(app, again)  # told before the photos are looked for
+    assert done.exit_code == 1 and "another bundle" in done.output
+    done = CliRunner().invoke(app, [*again, "--overwrite"])
+    assert done.exit_code == 1 and "no such folder of photos" in " ".join(done.output.split())

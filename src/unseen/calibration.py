@@ -46,7 +46,7 @@ def calibrate(
     network = bundle.load_backbone() if backbone is None else backbone
     whole = ZeroShotClassifier(bundle, network)
     store = SeenPhotos(open_features(whole, images, say=say), frozenset(bundle.seen_ids))
-    features = store.seen_matrix(bundle.seen_ids) if get_method(bundle.method).needs_features else None
+    features = store.seen_matrix(bundle.seen_ids) if _learned_from_photos(bundle) else None
     say(f"fitting {bundle.method} without {holdout:.0%} of the seen classes")
     helper = train(
         bundle.method,
@@ -78,6 +78,12 @@ def calibrate(
     }
     details = bundle.solution.details | {"calibration": chosen}
     return replace(bundle, solution=replace(bundle.solution, details=details), path=None)
+
+
+def _learned_from_photos(bundle: Bundle) -> bool:
+    """Some methods can do without, and the shift must be that of the model that the bundle holds."""
+    chosen = bundle.solution.details.get("chosen", {})
+    return get_method(bundle.method).needs_features or chosen.get("learn_from") == "features"
 
 
 def choose_detector(model: ZeroShotClassifier, store, hidden: frozenset[str]) -> NoveltyDetector:

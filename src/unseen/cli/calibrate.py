@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
-from unseen.cli.app import JsonFlag, command, emit, say, stdout
+from unseen.cli.app import JsonFlag, command, emit, stdout, tell
 
 
 @command("calibrate", examples="unseen calibrate my-bundle --images photos/seen-train --out calibrated")
@@ -17,22 +18,30 @@ def calibrate(
     out: Annotated[Path, typer.Option(help="The bundle to write, with the choice in it; may be the same folder.")],
     holdout: Annotated[float, typer.Option(min=0.01, max=0.9, help="Share of seen classes to hide.")] = 0.2,
     candidates: Annotated[str, typer.Option(help="Unseen classes that compete meanwhile.")] = "hops:2",
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace another bundle in OUT.")] = False,
     json_: JsonFlag = False,
 ) -> None:
     """Choose a seen-shift (calibrated stacking) and a novelty threshold on hidden seen classes."""
     from unseen.bundle import Bundle
     from unseen.calibration import calibrate as choose
+    from unseen.cli.grow import _check_out
 
-    chosen = choose(Bundle.load(bundle), images, holdout, candidates, say)
+    old = Bundle.load(bundle)
+    _check_out(bundle, out, overwrite)
+    chosen = choose(old, images, holdout, candidates, tell)
     chosen.save(out)
     result = {"bundle": str(out), **chosen.solution.details["calibration"]}
     emit(result, json_, lambda: _show(result))
 
 
 def _show(result: dict) -> None:
+    found = f"{result['harmonic_on_hidden']} on {result['hidden_classes']} hidden classes"
+    if result["seen_shift"]:
+        told = f"harmonic mean {found} ({result['harmonic_without']} without)"
+    else:
+        told = f"no shift is better than none; harmonic mean {found}"
     stdout.print(
-        f"seen-shift [bold]{result['seen_shift']}[/bold]: harmonic mean {result['harmonic_on_hidden']} on "
-        f"{result['hidden_classes']} hidden classes ({result['harmonic_without']} without)\n"
+        f"seen-shift [bold]{result['seen_shift']:.4g}[/bold]: {told}\n"
         f"novelty threshold {result['novelty_threshold']:.4f}, AUROC {result['novelty_auroc']}\n"
-        f"Use it: unseen evaluate {result['bundle']} --seen-shift auto, or --novelty auto"
+        f"Use it: unseen evaluate {escape(result['bundle'])} --seen-shift auto, or --novelty auto"
     )
