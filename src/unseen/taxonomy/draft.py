@@ -38,6 +38,12 @@ class Draft:
         self, line: int, id: str, names: tuple[str, ...] = (), parents: Sequence[str] = (), definition: str = ""
     ) -> None:
         """State a node, or state it again with further parents."""
+        if not id:
+            raise self.error(line, "the id is empty.")
+        try:
+            "".join((id, *names, definition)).encode()
+        except UnicodeEncodeError:  # JSON can spell one: "\\ud800"
+            raise self.error(line, f"{id!r}: half a character (a lone surrogate) in it is no text.") from None
         row = self.rows.setdefault(id, len(self.ids))
         if row == len(self.ids):
             self.ids.append(id)
@@ -197,7 +203,7 @@ class Draft:
                 self.lemmas[row] = base.lemmas[base.index(id)]
             elif is_wordnet_id(id):
                 self.lemmas[row] = wordnet().lemmas[wordnet().index(id)]
-            elif self.ids_are_names:
+            elif self.ids_are_names and tidy(id):
                 self.lemmas[row] = (tidy(id),)
             else:
                 raise self.error(self.lines[row], f"{id!r} has no name.")

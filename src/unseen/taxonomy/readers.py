@@ -226,6 +226,8 @@ def parse_json(path: str | Path) -> tuple[Any, str]:
         return json.loads(text), text
     except json.JSONDecodeError as error:
         raise UnseenError(f"{path}:{error.lineno}: not valid JSON: {error.msg} (column {error.colno}).") from error
+    except ValueError as error:
+        raise UnseenError(f"{path}: a number in it has thousands of digits. Put ids in quotation marks.") from error
     except RecursionError as error:
         raise UnseenError(f"{path}: nested too deeply. Use a list of nodes with parents instead.") from error
 
