@@ -126,6 +126,21 @@ def test_half_precision_halves_the_file(lite, tmp_path):
     assert half["precision"] == "fp16" and half["bytes"] < 0.52 * whole["bytes"]
 
 
+def test_numbers_too_large_for_half_precision(tmp_path):
+    """A vector stays as it is; a matrix is refused: neither becomes infinite."""
+    network = small_backbone()
+    with torch.no_grad():
+        network.module.stem.bias[0] = 1e6
+    large = ZeroShotClassifier(small_bundle(backbone=network), network, device="cpu")
+    export(large, "torch", tmp_path / "m.safetensors", half=True)
+    assert load_file(tmp_path / "m.safetensors")["stem.bias"][0] == 1e6
+    with torch.no_grad():
+        network.module.stem.weight[0] = 1e6
+    large = ZeroShotClassifier(small_bundle(backbone=network), network, device="cpu")
+    with pytest.raises(UnseenError, match=r"stem\.weight holds numbers beyond 65,504"):
+        export(large, "torch", tmp_path / "n.safetensors", half=True)
+
+
 def test_half_precision_onnx_keeps_the_answers(model, tmp_path):
     pytest.importorskip("onnxruntime", reason="the extra `onnx` is not installed")
     result = export(model, "onnx", tmp_path / "m.onnx", half=True)

@@ -203,9 +203,19 @@ def grown_state(model: ZeroShotClassifier, rows: np.ndarray, half: bool) -> tupl
     if layer.bias is not None or bias.any():  # a layer without bias gets one only if the method predicts one
         state[f"{name}.bias"] = bias
     if half:
-        state = {key: tensor.half() if tensor.is_floating_point() else tensor for key, tensor in state.items()}
+        state = {key: _halved(key, tensor) for key, tensor in state.items()}
     # Cloned, since safetensors refuses tensors that share memory.
     return {key: tensor.contiguous().clone() for key, tensor in state.items()}, name
+
+
+def _halved(name: str, tensor: Tensor) -> Tensor:
+    """A matrix or kernel in 16 bits. The rest is small, and may be large in value: variances of batch-norm, say."""
+    if not tensor.is_floating_point() or tensor.ndim < 2:
+        return tensor
+    half = tensor.half()
+    if not torch.equal(half.isfinite(), tensor.isfinite()):
+        raise UnseenError(f"{name} holds numbers beyond 65,504, the largest of 16 bits: export without --half")
+    return half
 
 
 def _linear_head(model: ZeroShotClassifier, rows: np.ndarray) -> tuple[Tensor, Tensor]:
