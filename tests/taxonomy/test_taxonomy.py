@@ -201,6 +201,7 @@ def make(ids="ab", lemmas=(("A",), ("B",)), parents=((), ("a",)), **more):
         ({"ids": "", "lemmas": (), "parents": ()}, "empty"),
         ({"ids": ["a", ""]}, "non-empty string"),
         ({"ids": ["a", 3]}, "non-empty string"),
+        ({"ids": ["a", "b\nc"]}, "control characters"),
         ({"ids": "aa"}, "'a' is given twice"),
         ({"lemmas": (("A",), ())}, "b: needs one or more names"),
         ({"lemmas": (("A",), ("two\nlines",))}, "b: needs one or more names"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -9,6 +10,8 @@ import numpy as np
 from unseen.errors import UnseenError
 from unseen.taxonomy import paths
 from unseen.taxonomy.search import close_matches, did_you_mean
+
+CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")  # with all that ends a line
 
 
 def check_nodes(ids: tuple[str, ...], lemmas: tuple[tuple[str, ...], ...]) -> dict[str, int]:
@@ -21,6 +24,8 @@ def check_nodes(ids: tuple[str, ...], lemmas: tuple[tuple[str, ...], ...]) -> di
     for row, (id, names) in enumerate(zip(ids, lemmas, strict=True)):
         if not isinstance(id, str) or not id:
             raise UnseenError(f"Row {row}: an id must be a non-empty string, not {id!r}.")
+        if CONTROL.search(id):  # ids are kept a line each: a line break would make two of one
+            raise UnseenError(f"Row {row}: an id must not hold line breaks or other control characters: {id!r}.")
         if rows.setdefault(id, row) != row:
             raise UnseenError(f"The id {id!r} is given twice, in rows {rows[id]} and {row}.")
         if not names or not all(isinstance(name, str) and name.strip() and "\n" not in name for name in names):
