@@ -12,6 +12,9 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
+
+from unseen.bundle import Bundle
 
 OWN = ("--graph", "tree.csv", "--vectors", "glove", "--backbone", "cli_networks:build", "--classes", "classes.txt")
 
@@ -57,6 +60,9 @@ def test_in_a_process_of_its_own_without_torch_in_the_way(here):
 
 
 def test_a_finished_bundle_is_not_trained_over_unasked(here, unseen):
+    weights = Bundle.load("bundle").load_backbone().weights()
+    torch.save({name: 2 * tensor for name, tensor in weights.items()}, "other.pth")
+    Path("turned.txt").write_text("\n".join(reversed(Path("classes.txt").read_text().split())))
     done = unseen("train", *OWN, "--out", "bundle")
     assert done.code == 1 and "error: bundle is a finished bundle: choose another name, or replace it" in done.err
     done = unseen("train", *OWN, "--out", "bundle", "--resume", "--json")
@@ -67,6 +73,14 @@ def test_a_finished_bundle_is_not_trained_over_unasked(here, unseen):
     assert done.code == 1 and "is finished, but not as asked for: method was kin, now structural" in done.err
     done = unseen("train", *OWN, "--graph", "imagenet", "--out", "bundle", "--resume")
     assert done.code == 1 and "nodes" in done.err and "now Taxonomy(imagenet: 23,547 nodes" in done.err
+    for other, says in {
+        ("--vectors", "text"): "vectors was glove (lower, ",
+        ("--holdout", 0.34): "hidden classes was 0, now 2",
+        ("--weights", "other.pth"): "backbone was cli_networks:build (",
+        ("--classes", "turned.txt"): "disagree on the seen classes or their order",
+    }.items():
+        done = unseen("train", *OWN, *other, "--out", "bundle", "--resume")
+        assert done.code == 1 and says in done.err
     done = unseen("train", "--method", "structural", *OWN, "--out", "bundle", "--overwrite", "--json")
     assert done.code == 0 and done.json["method"] == "structural"
 
@@ -143,8 +157,6 @@ def test_brackets_in_messages_are_kept(here, unseen, monkeypatch):
 
 
 def test_nan_in_the_weights_is_told(here, unseen):
-    import torch
-
     sys.path.insert(0, str(here))
     try:
         from cli_networks import build

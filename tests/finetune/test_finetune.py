@@ -625,6 +625,14 @@ def test_the_command_ends_with_json_and_protects_what_is_finished(folder, tmp_pa
     assert code == 0 and json.loads(output.splitlines()[-1])["photos"] == 40
     code, output = run_command(*arguments, "--resume", "--momentum", 0.5, "--seed", 1)
     assert code == 1 and "momentum was 0.9, now 0.5; seed was 0, now 1" in " ".join(output.split())
+    other = make_bundle()
+    other.solution.classifiers *= 2
+    other.save(tmp_path / "other")
+    code, output = run_command(tmp_path / "other", *arguments[1:], "--resume")
+    assert code == 1 and "not as asked for: classifiers was " in " ".join(output.split())
+    fewer = make_photos(tmp_path / "fewer", 7)
+    code, output = run_command(*arguments, "--images", fewer, "--resume")
+    assert code == 1 and "not as asked for: photos was " in " ".join(output.split())
     code, output = run_command(*arguments, "--overwrite")
     assert code == 0 and "photos/s" in output
 

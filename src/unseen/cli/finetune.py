@@ -58,8 +58,9 @@ def finetune(
     """Finetune the network under the predicted classifiers of its seen classes (the paper's second stage)."""
     from unseen.bundle import Bundle
     from unseen.bundle.places import check_same, is_finished
-    from unseen.finetune import FinetuneSettings
+    from unseen.finetune import FinetuneSettings, identify
     from unseen.finetune import finetune as tune
+    from unseen.finetune.photo_sets import open_photo_set
     from unseen.run import Run
 
     finished = is_finished(out, resume, overwrite)
@@ -86,7 +87,12 @@ def finetune(
         facts = tuned.solution.details.get("finetune")
         if facts is None:
             raise UnseenError(f"{out} is a finished bundle that was not finetuned: choose another name")
-        check_same(out, facts["settings"] | {"seed": facts.get("seed", seed)}, asdict(settings) | {"seed": seed})
+        base = Bundle.load(bundle)
+        now = identify(base, open_photo_set(images, base.seen_ids, skip_unknown, base.backbone.class_ids))
+        if bundle.resolve() == out.resolve():
+            del now["network"]  # it was replaced by the finetuned one
+        then = facts["settings"] | {"seed": facts.get("seed", seed)} | facts.get("made_from", {})
+        check_same(out, then, asdict(settings) | {"seed": seed} | now)
         tell(f"{out} is finished already.")
     else:
         tuned = tune(

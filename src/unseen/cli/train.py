@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -67,23 +68,48 @@ def train(
     """Predict a classifier for every class of a hierarchy, and write them as a bundle."""
     if precision not in ("fp32", "fp16"):
         raise UnseenError(f"--precision is fp32 or fp16, not {precision!r}")
+    from unseen.backbones import load_backbone
     from unseen.bundle import Bundle
     from unseen.bundle.places import check_same, is_finished
     from unseen.methods import make_method
+    from unseen.pipeline import default_vectors
     from unseen.pipeline import train as fit
     from unseen.run import Run
+    from unseen.semantics import load_vectors
     from unseen.splits import read_ids
     from unseen.taxonomy import Taxonomy
 
     settings = parse_settings(setting or [], epochs)
     chosen = asdict(make_method(method, settings).settings)  # here, since train() has other arguments of its own
     run = Run(seed=seed, device=device, resume=resume, checkpoint_every=checkpoint_every)
+    ids = read_ids(classes) if classes else None
     if is_finished(out, resume, overwrite):
-        bundle = Bundle.load(out)
-        then = {"method": bundle.method, "graph": repr(bundle.taxonomy), "backbone": bundle.backbone.name}
-        check_same(out, then, {"method": method, "graph": repr(Taxonomy.load(graph)), "backbone": backbone})
-        then = bundle.settings | {"seed": bundle.seed, "precision": bundle.precision}
-        check_same(out, then, chosen | {"seed": seed, "precision": precision})
+        bundle, taxonomy = Bundle.load(out), Taxonomy.load(graph)
+        network = load_backbone(backbone, ids, weights, layer)
+        sources = load_vectors(vectors or default_vectors(method, taxonomy, lambda message: None))
+        hidden = bundle.solution.details.get("holdout", {}).get("classes", 0)
+        then = {
+            "method": bundle.method,
+            "graph": repr(bundle.taxonomy),
+            "vectors": _name_vectors(bundle.vectors.provenance),
+            "backbone": f"{bundle.backbone.name} ({bundle.backbone.checksum[:12]})",
+            "hidden classes": hidden,
+            **bundle.settings,
+            "seed": bundle.seed,
+            "precision": bundle.precision,
+        }
+        now = {
+            "method": method,
+            "graph": repr(taxonomy),
+            "vectors": _name_vectors([source.provenance for source in sources]),
+            "backbone": f"{network.name} ({network.checksum[:12]})",  # its full name, whatever was typed
+            "hidden classes": round(holdout * (len(bundle.seen) + hidden)),
+            **chosen,
+            "seed": seed,
+            "precision": precision,
+        }
+        check_same(out, then, now)
+        bundle.check_backbone(network)
         say(f"{out} is finished already.")
     else:
         bundle = fit(
@@ -92,7 +118,7 @@ def train(
             vectors,
             backbone,
             out,
-            classes=read_ids(classes) if classes else None,
+            classes=ids,
             layer=layer,
             weights=weights,
             features=features,
@@ -104,6 +130,11 @@ def train(
             **settings,
         )
     emit(summary(bundle), json_, lambda: _show(bundle))
+
+
+def _name_vectors(provenance: Iterable[dict]) -> str:
+    """Sources of vectors in a few words that tell them apart."""
+    return " + ".join(f"{of['name']} ({of.get('mode')}, {(of.get('sha256') or '')[:12]})" for of in provenance)
 
 
 def parse_settings(pairs: list[str], epochs: int | None) -> dict:
