@@ -29,6 +29,7 @@ from unseen.classifier import ZeroShotClassifier
 from unseen.errors import UnseenError
 from unseen.grow import add_classes, already_classes, remove_classes, rename_class
 from unseen.methods import make_method
+from unseen.problem import SeenFeatures
 from unseen.semantics import class_vectors, load_vectors
 from unseen.taxonomy import Node, Taxonomy
 
@@ -132,6 +133,15 @@ def test_added_classes_take_part_in_the_answers(bundle):
 def test_the_network_alone_has_no_answer_for_new_classes():
     grown = add_classes(small_bundle("network"), [Node("pup", "pup", DOG)])
     assert not grown.solution.answers[-1] and not grown.solution.classifiers[-1].any()
+
+
+def test_a_new_class_without_a_vector_has_an_answer_only_if_training_would_have_given_it_one():
+    features = SeenFeatures(np.random.default_rng(0).normal(size=(30, 8)).astype(np.float32), np.arange(30) % len(SEEN))
+    bundle = small_bundle("eszsl", features=features)
+    grown = add_classes(bundle, [Node("pup", "pup", DOG), Node("xqzvk", "xqzvk", DOG)])
+    assert grown.solution.answers[-2:].tolist() == [True, False]
+    again = small_bundle("eszsl", features=features, graph=grown.taxonomy)
+    assert np.array_equal(grown.solution.answers, again.solution.answers)
 
 
 # -- what WordNet knows --------------------------------------------------------------------------------------------

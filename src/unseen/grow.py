@@ -139,7 +139,7 @@ def _grown_solution(bundle: Bundle, method, taxonomy: Taxonomy, vectors: ClassVe
     return replace(
         solution,
         classifiers=np.concatenate([solution.classifiers, predicted]),
-        answers=_append(solution.answers, lambda: np.full(len(rows), bundle.method != "network")),
+        answers=_append(solution.answers, lambda: method.answers(problem, rows)),
         trust=_append(solution.trust, lambda: method.trust(problem, solution.state, rows)),
         details=_with_guessed(solution.details, [*solution.details.get("text_guessed", []), *guessed]),
     )

@@ -28,6 +28,7 @@ class Solution:
     projection: Projection  # features (n x D) -> n x E
     state: dict[str, np.ndarray]  # all that predict() needs
     details: dict[str, Any] = field(default_factory=dict)  # JSON: loss, epochs, weights, hop_weights, ...
+    # Of a method that can tell, by answers(problem, rows) and trust(problem, state, rows); else None.
     answers: np.ndarray | None = None  # N, bool: False where the method has no answer; None means it answers all
     trust: np.ndarray | None = None  # N, 0..1: how well a class is supported by seen ones
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
+from unseen.baselines.word_space import WordSpace
 from unseen.methods import Solution
 from unseen.problem import Problem, normalise_rows
 from unseen.projections import ConvexCombination
@@ -14,7 +13,7 @@ from unseen.run import Run
 from unseen.settings import AT_LEAST_1, Limit
 
 
-class ConSE:
+class ConSE(WordSpace):
     """Nothing is learned. With p the network's softmax over seen classes and s their unit vectors, a photo becomes
 
         f(x) = sum_{t=1..T} p(y_t | x) s(y_t) / sum_{t=1..T} p(y_t | x)        y_t: the T most probable seen classes
@@ -38,7 +37,3 @@ class ConSE:
         vectors = normalise_rows(problem.vectors.matrix[problem.seen])
         projection = ConvexCombination(weight, bias, vectors, self.settings.top)
         return Solution(self.predict(problem, {}), projection, state={}, details={"weights": 0})
-
-    def predict(self, problem: Problem, state: dict[str, np.ndarray], rows: np.ndarray | None = None) -> np.ndarray:
-        vectors = problem.vectors.matrix
-        return normalise_rows(vectors if rows is None else vectors[rows])

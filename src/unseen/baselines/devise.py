@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from unseen.baselines.minibatches import LIMITS, minimise
+from unseen.baselines.word_space import WordSpace
 from unseen.errors import UnseenError
 from unseen.methods import Solution
 from unseen.problem import Problem, normalise_rows
@@ -16,7 +17,7 @@ from unseen.run import Run
 from unseen.settings import NOT_NEGATIVE, Limit
 
 
-class DeViSE:
+class DeViSE(WordSpace):
     """M (D x S) minimises the hinge rank loss over photos f with label y, with unit class vectors s:
 
         loss(f, y) = sum_{j != y} max(0, margin - s_y . M f + s_j . M f)
@@ -68,10 +69,6 @@ class DeViSE:
         projection = Linear(matrix.detach().numpy() / scale, normalise=True)
         details = {"loss": loss, "epochs": self.settings.epochs, "weights": matrix.numel()}
         return Solution(self.predict(problem, {}), projection, state={}, details=details)
-
-    def predict(self, problem: Problem, state: dict[str, np.ndarray], rows: np.ndarray | None = None) -> np.ndarray:
-        vectors = problem.vectors.matrix
-        return normalise_rows(vectors if rows is None else vectors[rows])
 
 
 def truncated_hinge(scores, labels, candidates, margin: float, generator):

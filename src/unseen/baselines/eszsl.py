@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from unseen.baselines.word_space import WordSpace
 from unseen.errors import UnseenError
 from unseen.methods import Solution
 from unseen.problem import Problem, normalise_rows
@@ -17,7 +18,7 @@ from unseen.settings import AT_LEAST_2, POSITIVE, Limit
 GRID = tuple(10.0**power for power in range(-3, 4))  # the paper's range for both ridges
 
 
-class ESZSL:
+class ESZSL(WordSpace):
     """With X (D x n) the photos' features, Y (n x M) their labels, +1 for the own class and `other` for the rest, and
     S (S x M) the seen classes' vectors:
 
@@ -55,12 +56,13 @@ class ESZSL:
         gamma, ridge = self._choose(store.matrix, labels, vectors[present], run)
         matrix = _System(store.matrix, labels, vectors[present], self.settings.other).solve(gamma, ridge)
         details = {"weights": matrix.size, "chosen": {"gamma": gamma, "ridge": ridge}}
-        answers = problem.vectors.matrix.any(axis=1)  # a class without a vector scores 0, which would beat the rest
+        answers = self.answers(problem)
         return Solution(self.predict(problem, {}), Linear(matrix), state={}, details=details, answers=answers)
 
-    def predict(self, problem: Problem, state: dict[str, np.ndarray], rows: np.ndarray | None = None) -> np.ndarray:
-        vectors = problem.vectors.matrix
-        return normalise_rows(vectors if rows is None else vectors[rows])
+    def answers(self, problem: Problem, rows: np.ndarray | None = None) -> np.ndarray:
+        """A class without a vector has none: its score is 0, which would beat the rest."""
+        found = problem.vectors.matrix.any(axis=1)
+        return found if rows is None else found[rows]
 
     def _choose(self, features: np.ndarray, labels: np.ndarray, vectors: np.ndarray, run: Run) -> tuple[float, float]:
         gammas = GRID if self.settings.gamma is None else (self.settings.gamma,)

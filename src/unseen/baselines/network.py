@@ -29,9 +29,13 @@ class NetworkAlone:
         self.settings = settings
 
     def fit(self, problem: Problem, run: Run) -> Solution:
-        answers = np.zeros(len(problem.taxonomy), bool)
-        answers[problem.seen] = True
+        answers = self.answers(problem)
         return Solution(self.predict(problem, {}), Append1(), state={}, details={"weights": 0}, answers=answers)
+
+    def answers(self, problem: Problem, rows: np.ndarray | None = None) -> np.ndarray:
+        found = np.zeros(len(problem.taxonomy), bool)
+        found[problem.seen] = True
+        return found if rows is None else found[rows]
 
     def predict(self, problem: Problem, state: dict[str, np.ndarray], rows: np.ndarray | None = None) -> np.ndarray:
         matrix = np.zeros((len(problem.taxonomy), problem.classifiers.shape[1]), np.float32)
