@@ -173,7 +173,12 @@ def test_parents_of_wordnet_come_along_and_only_connect(bundle):
 def test_a_node_that_only_connects_can_become_a_class(bundle):
     entity = "n00001740"
     assert already_classes(bundle, [Node(entity, ()), Node(DOG, "dog"), Node("new", "new")]) == [DOG]
-    assert add_classes(bundle, [Node(entity, ())]).is_class[bundle.taxonomy.index(entity)]
+    assert add_classes(bundle, [Node(entity, "Entity")]).is_class[bundle.taxonomy.index(entity)]
+    physical = "n00001930"
+    assert add_classes(bundle, [Node(physical, (), "entity", bundle.taxonomy.definition(physical))]).added == [physical]
+    for other in (Node(entity, "ghost"), Node(physical, (), DOG), Node(entity, (), (), "a ghost")):
+        with pytest.raises(UnseenError, match=f"{other.id} is in the hierarchy already, as .* give its id alone"):
+            add_classes(bundle, [other])
 
 
 # -- text without the encoder --------------------------------------------------------------------------------------
@@ -239,6 +244,11 @@ def test_a_file_of_vectors_that_moved_can_be_given_again(tmp_path):
     (tmp_path / "moved.txt").write_text("pup 1 2 3\n")
     with pytest.raises(UnseenError, match="are not those the bundle was made with"):
         add_classes(bundle, [node], vectors=tmp_path / "moved.txt")
+
+
+def test_vectors_are_not_given_for_nothing(bundle):
+    with pytest.raises(UnseenError, match=r"vectors \(glove, text\) are built in: leave nope away"):
+        add_classes(bundle, [Node("pup", "pup", DOG)], vectors="nope")
 
 
 def test_a_callable_is_given_again():

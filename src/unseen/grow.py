@@ -20,6 +20,7 @@ from unseen.semantics import ClassVectors, Coverage, semantics_from_provenance
 from unseen.semantics.text_encoder import encoder_installed, needs_encoder
 from unseen.taxonomy import Node, Taxonomy
 from unseen.taxonomy.additions import check_connected, completed, connecting_nodes, reserve_of
+from unseen.taxonomy.search import plain
 
 
 def add_classes(bundle: Bundle, nodes: Sequence[Node], vectors: str | Path | Callable | None = None) -> Bundle:
@@ -33,10 +34,12 @@ def add_classes(bundle: Bundle, nodes: Sequence[Node], vectors: str | Path | Cal
     """
     if not nodes:
         raise UnseenError("no class to add was given")
+    if vectors is not None and not any(_comes_from_outside(source) for source in bundle.vectors.provenance):
+        named = ", ".join(bundle.vectors.names)
+        raise UnseenError(f"the bundle's vectors ({named}) are built in: leave {vectors} away")
     method = bundle.make_method()
-    present = {node.id for node in nodes if node.id in bundle.taxonomy}
-    _check_only_connecting(bundle, [node.id for node in nodes if node.id in present])
-    new = _resolved(bundle.taxonomy, [completed(node) for node in nodes if node.id not in present])
+    _check_only_connecting(bundle, [node for node in nodes if node.id in bundle.taxonomy])
+    new = _resolved(bundle.taxonomy, [completed(node) for node in nodes if node.id not in bundle.taxonomy])
     connecting = connecting_nodes(bundle.taxonomy, new)
     taxonomy = bundle.taxonomy.extend([*connecting, *new]) if new else bundle.taxonomy
     check_connected(bundle.taxonomy, taxonomy, [node.id for node in new])
@@ -99,12 +102,34 @@ def rename_class(bundle: Bundle, id: str, names: Sequence[str]) -> Bundle:
     return replace(bundle, taxonomy=Taxonomy(old.ids, lemmas, graph, old.own_definitions, old.source), path=None)
 
 
-def _check_only_connecting(bundle: Bundle, ids: Sequence[str]) -> None:
-    is_class = bundle.is_class
-    known = [i for i in ids if is_class[bundle.taxonomy.index(i)]]
+def _check_only_connecting(bundle: Bundle, nodes: Sequence[Node]) -> None:
+    """Refuse classes that are there already, and for the other nodes all that is not their own."""
+    is_class, taxonomy = bundle.is_class, bundle.taxonomy
+    known = [node.id for node in nodes if is_class[taxonomy.index(node.id)]]
     if known:
-        named = ", ".join(f"{i} ({bundle.taxonomy.name(i)})" for i in known[:5])
+        named = ", ".join(f"{i} ({taxonomy.name(i)})" for i in known[:5])
         raise UnseenError(f"already a class of this bundle: {named}. A new class needs an id of its own.")
+    for node in nodes:
+        own, above = taxonomy.lemmas[taxonomy.index(node.id)], taxonomy.parents(node.id)
+        names_above = [name for parent in above for name in taxonomy.lemmas[taxonomy.index(parent)]]
+        if (
+            not _plain_names(node.lemmas) <= _plain_names(own)
+            or not _plain_names(node.parents) <= _plain_names([*above, *names_above])
+            or node.definition not in ("", taxonomy.definition(node.id))
+        ):
+            raise UnseenError(
+                f"{node.id} is in the hierarchy already, as {', '.join(own)} under {', '.join(above) or 'nothing'}, "
+                "where it connects others. To make it a class give its id alone; something else needs an id of its own."
+            )
+
+
+def _plain_names(names: str | Sequence[str]) -> set[str]:
+    return {plain(name) for name in ((names,) if isinstance(names, str) else names)}
+
+
+def _comes_from_outside(source: dict) -> bool:
+    """Whether a source of vectors is the user's: a file that may move, or a callable."""
+    return source.get("kind") in ("file", "callable")
 
 
 def _resolved(taxonomy: Taxonomy, nodes: Sequence[Node]) -> list[Node]:
@@ -162,7 +187,7 @@ def _grown_vectors(
             unreadable = np.array([row for row in rows if needs_encoder(taxonomy, [row])], np.int64)
         readable = np.setdiff1d(rows, unreadable)
         if len(readable):
-            semantics = semantics_from_provenance(source, given if source.get("kind") in ("file", "callable") else None)
+            semantics = semantics_from_provenance(source, given if _comes_from_outside(source) else None)
             part[readable] = normalise_rows(semantics.encode(taxonomy, readable))
             if hasattr(semantics, "missed_words"):
                 missed.update(semantics.missed_words(taxonomy, readable))
