@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import asdict, dataclass
@@ -46,7 +47,7 @@ class ZeroShotClassifier:
     >>> model = unseen.load("my-bundle")
     >>> model.classify("photo.jpg", k=5)                      # a list of Labels, best first
     >>> model.classify(["a.jpg", "b.jpg"], candidates="unseen")   # a list for each photo
-    >>> model.add("okapi", parents=["n02437136"])
+    >>> model.add("labradoodle", parents=["poodle"])
     """
 
     def __init__(self, bundle: Bundle, backbone: Backbone | None = None, device: str = "auto"):
@@ -110,6 +111,8 @@ class ZeroShotClassifier:
         self, candidates: str | Sequence[str] = "any", seen_shift: float = 0.0, with_seen: bool = False
     ) -> Scorer:
         """What ranks points over the candidates. The gathered classifiers of a few candidate lists are kept."""
+        if not math.isfinite(seen_shift):  # every comparison with NaN fails: each photo would be a hit, or get no label
+            raise UnseenError(f"seen_shift must be a finite number, not {seen_shift}")
         key = (candidates if isinstance(candidates, str) else tuple(candidates), with_seen)
         if key not in self._scorers:
             while len(self._scorers) >= KEPT_SCORERS:
@@ -188,7 +191,7 @@ class ZeroShotClassifier:
     ) -> str:
         """Add a class by name (or names) and parents; it takes part in the answers at once. Returns its id.
 
-        For a WordNet id the rest may be left out: `model.add(id="n02439398")`. `vectors`: see `grow.add_classes`.
+        For a WordNet id the rest may be left out: `model.add(id="n02456645")`. `vectors`: see `grow.add_classes`.
         """
         from unseen.grow import add_classes
         from unseen.suggest import slug

@@ -71,7 +71,8 @@ def evaluate(
     `seen_shift` is taken off the scores of seen classes. `novelty` is a threshold of the network's confidence: figures
     with it are reported beside the others; photos above it compete among seen classes only, the rest among unseen ones.
     """
-    _check_finite(seen_shift=seen_shift, novelty=novelty)
+    if novelty is not None and not math.isfinite(novelty):
+        raise UnseenError(f"novelty must be a finite number, not {novelty}")
     sources = images if isinstance(images, (list, tuple)) else [images]
     _refuse_twice(sources)
     bundle = model.bundle
@@ -144,13 +145,6 @@ def open_features(
     say(f"features of {path} are kept in {place}")
     build_store(path, place, model.backbone, workers=workers, show_progress=show_progress)
     return FeatureStore.open(place, model.backbone)
-
-
-def _check_finite(**numbers: float | None) -> None:
-    """Every comparison with NaN fails, so that it would make a hit of every photo."""
-    for name, value in numbers.items():
-        if value is not None and not math.isfinite(value):
-            raise UnseenError(f"{name} must be a finite number, not {value}")
 
 
 def _refuse_twice(sources: Sequence[str | Path | FeatureStore]) -> None:

@@ -65,7 +65,7 @@ class Run:
             name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
         try:
             device = torch.device(name)
-            torch.empty(1, device=device)
+            torch.zeros(1, device=device).cpu()  # `meta` takes anything, and gives nothing back
         except (RuntimeError, AssertionError) as error:
             raise UnseenError(f"the device {name!r} cannot be used here: {str(error).splitlines()[0]}") from None
         return device

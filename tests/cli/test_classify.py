@@ -71,8 +71,12 @@ def test_explanations_in_json(here, unseen):
         (("photo.png", "--bundle", "none"), "none is not a bundle: it does not exist"),
         (("photo.png", "--bundle", "classes.txt"), "it is not a folder"),
         (("photo.png", *BUNDLE, "--candidates", "some"), "no candidates named 'some'"),
+        (("photo.png", *BUNDLE, "--candidates", "hops:²"), "hops:N takes a whole number from 1 on"),
+        (("photo.png", *BUNDLE, "--seen-shift", "nan"), "seen_shift must be a finite number, not nan"),
+        (("photo.png", *BUNDLE, "--seen-shift", "inf"), "seen_shift must be a finite number, not inf"),
         (("*.bmp", *BUNDLE), "*.bmp: no file matches"),
         (("photo.png", "--bundle", "bundle", "--device", "tpu9"), "the device 'tpu9' cannot be used here"),
+        (("photo.png", "--bundle", "bundle", "--device", "meta"), "the device 'meta' cannot be used here"),
     ],
 )
 def test_mistakes_are_one_line_and_exit_1(here, unseen, arguments, says):

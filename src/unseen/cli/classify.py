@@ -23,7 +23,7 @@ BATCH = 32
     examples="""
     unseen classify photo.jpg
     unseen classify holiday/ --candidates unseen -k 3
-    unseen classify 'photos/*.jpg' --candidates subtree:bird --json
+    unseen classify 'photos/*.jpg' --candidates subtree:feline --json
     unseen classify photo.jpg --explain
     cat photo.jpg | unseen classify -
     """,
@@ -43,7 +43,7 @@ def classify(
     """Name what photos show, among every class of a bundle: those the network was trained on and those it never saw."""
     sources = list(find_photos(photos))
     model = open_model(bundle, device)
-    model.candidates(candidates)  # a wrong name is told before the work begins
+    model.scorer(candidates, seen_shift)  # a wrong name or number is told before the work begins
     answers, unreadable = label_photos(model, sources, k, candidates, seen_shift)
     reasons = explanations(model, answers) if explain else {}
     result = {
