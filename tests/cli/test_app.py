@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from unseen.cli.app import say, stdout, tell
+import inspect
+import json
+import os
+import re
+import subprocess
+import sys
+from importlib import import_module
+
+from unseen.cli.app import COMMANDS, emit, say, stdout, tell
+from unseen.taxonomy import Taxonomy
 
 LONG = "a " * 100  # wider than any screen
 
@@ -25,3 +34,23 @@ def test_no_emoji_among_results(capsys):
 def test_an_error_names_what_was_typed(unseen, tmp_path):
     done = unseen("train", "--backbone", "no_such:boom:x[red]", "--out", tmp_path / "new")
     assert done.code == 1 and done.err.startswith("error: no_such:boom:x[red]: there is no Python module 'no_such'")
+
+
+def test_what_the_system_refuses_is_one_line(unseen):
+    done = unseen("info", "x" * 300)
+    assert done.code == 1 and done.err == f"error: {'x' * 300}/bundle.json: File name too long"
+
+
+def test_names_that_are_not_unicode_are_told(capsys, tmp_path):
+    emit({"photo": "\udcff.png", "name": "é"}, as_json=True)
+    assert json.loads(capsys.readouterr().out) == {"photo": "\udcff.png", "name": "é"}
+    command = [sys.executable, "-m", "unseen", "taxonomy", "check", os.fsencode(tmp_path) + b"/\xff.csv"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 1 and "\\udcff.csv: cannot be read: No such file" in done.stderr
+
+
+def test_examples_fit_the_default_bundle():
+    shown = "".join(inspect.getsource(import_module(f"unseen.cli.{name}")) for name in COMMANDS)
+    assert all(Taxonomy.imagenet().resolve(name) for name in re.findall(r"--candidates subtree:(\w+)", shown))
+    (new,) = re.findall(r"unseen add \S+ --id (\w+)", shown)
+    assert new in Taxonomy.wordnet() and new not in Taxonomy.imagenet()

@@ -139,6 +139,7 @@ def test_tables_as_programs_write_them_load(here, unseen, content):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
+        (("--id", ""), "name a class with --name and --parent"),
         ((), "name a class with --name and --parent, or give many with --csv FILE"),
         (("--name", "x", "--csv", "new.csv"), "one of the two"),
         (("--csv", "new.csv", "--parent", DOG), "in a CSV they are columns"),
@@ -180,6 +181,8 @@ def test_removing_and_renaming(here, unseen):
     assert done.json == {"bundle": "new", "id": OKAPI, "names": ["forest giraffe"]}
     assert Bundle.load("new").taxonomy.name(OKAPI) == "forest giraffe"
     assert "n02439398 is now" in unseen("rename", "bundle", "--id", OKAPI, "--name", "x", "--out", "other").out
+    assert "is now x [/b]" in unseen("rename", "bundle", "--id", OKAPI, "--name", "x [/b]", "--out", "[/b]").out
+    assert "[/b]" in unseen("info", "[/b]").out
     assert "left" in unseen("remove", "bundle", "--id", OKAPI, "--out", "another").out
 
 

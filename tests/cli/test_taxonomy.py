@@ -41,9 +41,11 @@ def test_a_check_for_people(folder, unseen):
 
 
 def test_additions_are_judged_alone(folder, unseen):
-    Path("new.csv").write_text(f"id,name,parent\npup,rescue dog,n02084071\n{OKAPI},okapi,\n")
+    rows = f"pup,rescue dog,n02084071\n{OKAPI},okapi,\nb,small beagle,n02088364\nq,qqxzv,n02084071\n"
+    Path("new.csv").write_text(f"id,name,parent\n{rows}")
     done = unseen("taxonomy", "check", "imagenet+new.csv")
-    assert done.code == 0 and "2; 1 rows restate what is there" in done.out
+    assert done.code == 0 and "4; 1 row restates what is there" in done.out and "1 class " in done.out
+    assert "small beagle (b): 1 hop from a seen class" in done.out
     assert "rescue dog (pup): 2 hops from a seen class" in done.out
 
 

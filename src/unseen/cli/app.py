@@ -16,6 +16,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from unseen.errors import UnseenError
 
@@ -62,10 +63,12 @@ def command(name: str, *, group: typer.Typer = app, examples: str = "") -> Calla
             try:
                 return function(*args, **kwargs)
             except UnseenError as error:
-                stderr.print("error:", style="bold red", end=" ", highlight=False)
-                tell(str(error))
+                _fail(str(error))
                 raise typer.Exit(1) from None
             except BrokenPipeError:
+                raise typer.Exit(1) from None
+            except OSError as error:  # a name that is too long, a folder that may not be read
+                _fail(f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error))
                 raise typer.Exit(1) from None
             except KeyboardInterrupt:
                 stderr.print("stopped.")
@@ -79,18 +82,33 @@ def command(name: str, *, group: typer.Typer = app, examples: str = "") -> Calla
     return register
 
 
+def _fail(message: str) -> None:
+    stderr.print("error:", style="bold red", end=" ", highlight=False)
+    tell(message)
+
+
 def emit(result: dict[str, Any], as_json: bool, show: Callable[[], None] | None = None) -> None:
     """End a command: the JSON object, or what a person wants to see."""
     if as_json:
-        sys.stdout.write(json.dumps(_plain(result), ensure_ascii=False, allow_nan=False) + "\n")
+        text = json.dumps(_plain(result), ensure_ascii=False, allow_nan=False)
+        try:
+            text.encode(sys.stdout.encoding or "utf-8")
+        except UnicodeEncodeError:  # such as the name of a file that is not UTF-8
+            text = json.dumps(_plain(result), allow_nan=False)
+        sys.stdout.write(text + "\n")
         sys.stdout.flush()
     elif show is not None:
         show()
 
 
 def say(message: str) -> None:
-    """A message for the person, on standard error. Its [markup] counts: names from outside go through `escape`."""
+    """A message for the person, on standard error. Its [markup] counts: names from outside go through `escaped`."""
     stderr.print(message, highlight=False)
+
+
+def escaped(name: Any) -> str:
+    """A name or a path from outside, for a text whose [markup] counts."""
+    return escape(str(name))
 
 
 def tell(message: str) -> None:
@@ -112,6 +130,8 @@ def _plain(value: Any) -> Any:
 
 
 def main() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="backslashreplace")  # whatever a file is called, its name can be told
     for name in COMMANDS:
         import_module(f"unseen.cli.{name}")
     app()

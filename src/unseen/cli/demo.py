@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from unseen.cli.app import JsonFlag, command, emit, say, stdout
+from unseen.cli.app import JsonFlag, command, emit, escaped, say, stdout, tell
 from unseen.cli.classify import label_photos, show_labels
 
 SHOWN = 3  # labels a photo in the demo
@@ -20,9 +20,9 @@ def demo(json_: JsonFlag = False) -> None:
 
     started = time.monotonic()
     say("[bold]1.[/bold] A classifier for every ImageNet class, from the hierarchy and the names")
-    model = ZeroShotClassifier(default_bundle(say))
+    model = ZeroShotClassifier(default_bundle(tell))
     bundle, classes = model.bundle, int(model.bundle.is_class.sum())
-    say(f"   {bundle.method}: {classes:,} classes, {len(bundle.seen):,} of them seen, in {model.bundle.path}")
+    say(f"   {bundle.method}: {classes:,} classes, {len(bundle.seen):,} of them seen, in {escaped(model.bundle.path)}")
 
     say("[bold]2.[/bold] A check without photos: hide a fifth of the seen classes and find their classifiers again")
     held = train(holdout=0.2).solution.details["holdout"]

@@ -6,16 +6,15 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
-from unseen.cli.app import JsonFlag, command, emit, stdout
+from unseen.cli.app import JsonFlag, command, emit, escaped, stdout
 
 
 @command(
     "export",
     examples="""
     unseen export my-bundle --to onnx --out model.onnx
-    unseen export my-bundle --to torch --candidates subtree:bird --out birds.safetensors
+    unseen export my-bundle --to torch --candidates subtree:feline --out felines.safetensors
     unseen export my-bundle --to timm --out my-timm-model --half
     """,
 )
@@ -42,4 +41,4 @@ def _show(result: dict) -> None:
     checked = ""
     if "max_difference" in result:
         checked = f", agrees with torch to {result['max_difference']:.1e} of the largest score"
-    stdout.print(f"[bold]{escape(result['out'])}[/bold]: {result['classes']:,} classes, {size:.1f} MB{checked}")
+    stdout.print(f"[bold]{escaped(result['out'])}[/bold]: {result['classes']:,} classes, {size:.1f} MB{checked}")

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from unseen.cli.app import JsonFlag, command, emit, say, stdout
+from unseen.cli.app import JsonFlag, command, emit, escaped, stdout, tell
 from unseen.errors import UnseenError
 
 
@@ -65,12 +65,12 @@ def features(
     if not first:
         return
     if built.unreadable:
-        say(f"{built.unreadable:,} files could not be read: {out / 'unreadable.jsonl'} says which and why.")
+        tell(f"{built.unreadable:,} files could not be read: {out / 'unreadable.jsonl'} says which and why.")
     emit(
         built.as_dict(),
         json_,
         lambda: stdout.print(
-            f"{built.photos:,} photos of {built.classes:,} classes in {out}, {built.new:,} of them new "
+            f"{built.photos:,} photos of {built.classes:,} classes in {escaped(out)}, {built.new:,} of them new "
             f"({built.as_dict()['photos_per_s']:,} photos/s)."
         ),
     )

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from unseen.cli.app import JsonFlag, command, emit, say, stdout
+from unseen.cli.app import JsonFlag, command, emit, escaped, stdout, tell
 from unseen.errors import UnseenError
 
 
@@ -65,7 +65,7 @@ def finetune(
 
     finished = is_finished(out, resume, overwrite)
     first = int(os.environ.get("RANK", "0")) == 0  # of torchrun's processes one speaks
-    tell = say if first else lambda message: None
+    say = tell if first else lambda message: None
     run = Run(seed=seed, device=device, resume=resume, checkpoint_every=checkpoint_every)
     settings = FinetuneSettings(
         epochs=epochs,
@@ -93,10 +93,10 @@ def finetune(
             del now["network"]  # it was replaced by the finetuned one
         then = facts["settings"] | {"seed": facts.get("seed", seed)} | facts.get("made_from", {})
         check_same(out, then, asdict(settings) | {"seed": seed} | now)
-        tell(f"{out} is finished already.")
+        say(f"{out} is finished already.")
     else:
         tuned = tune(
-            Bundle.load(bundle), images, out, settings, run, workers=workers, skip_unknown=skip_unknown, say=tell
+            Bundle.load(bundle), images, out, settings, run, workers=workers, skip_unknown=skip_unknown, say=say
         )
     if first:
         result = {"bundle": str(out), **tuned.solution.details["finetune"]}
@@ -112,7 +112,7 @@ def last_figures(log: list[dict]) -> tuple[float | None, float | None]:
 
 def _show(result: dict) -> None:
     stdout.print(
-        f"[bold]{result['bundle']}[/bold]: {result['epochs']} epochs of {result['photos']:,} photos in "
+        f"[bold]{escaped(result['bundle'])}[/bold]: {result['epochs']} epochs of {result['photos']:,} photos in "
         f"{result['seconds']} s ({result['photos_per_s']} photos/s), loss {result['loss']}, "
         f"accuracy {result['accuracy']} %"
     )

@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
-from unseen.cli.app import JsonFlag, command, emit, say, stdout
+from unseen.cli.app import JsonFlag, command, emit, escaped, say, stdout, tell
 from unseen.errors import UnseenError
 
 BundleArgument = Annotated[Path, typer.Argument(help="The bundle.")]
@@ -19,9 +18,9 @@ OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace anot
 @command(
     "add",
     examples="""
-    unseen add my-bundle --name okapi --parent n02437136 --out grown
+    unseen add my-bundle --name labradoodle --parent poodle --out grown
     unseen add my-bundle --name "rescue drone" --parent n03245889 --definition "a drone that finds people" --out grown
-    unseen add my-bundle --id n02439398 --out grown
+    unseen add my-bundle --id n02456645 --out grown
     unseen add my-bundle --csv new-classes.csv --out grown
     unseen add --csv new-classes.csv --out grown
     """,
@@ -44,7 +43,7 @@ def add(
     json_: JsonFlag = False,
 ) -> None:
     """Add classes to a bundle by name and parent: their classifiers are predicted at once."""
-    if (csv is None) == (not name and id is None):
+    if (csv is None) != bool(name or id):
         raise UnseenError("name a class with --name and --parent, or give many with --csv FILE; one of the two")
     if csv is not None and (parent or definition):
         raise UnseenError("--parent and --definition go with --name; in a CSV they are columns")
@@ -57,7 +56,7 @@ def add(
     from unseen.taxonomy.sources import read_additions
 
     _check_out(bundle, out, overwrite)
-    old = default_bundle(say) if bundle is None else Bundle.load(bundle)
+    old = default_bundle(tell) if bundle is None else Bundle.load(bundle)
     if csv is None:
         nodes, known = [Node(id or slug(name[0]), tuple(name or ()), tuple(parent or ()), definition)], []
     else:
@@ -67,8 +66,8 @@ def add(
         if not nodes:
             raise UnseenError(f"{csv}: all {len(known):,} classes are in the bundle already: nothing to add")
         if known:
-            say(f"{len(known):,} classes of {csv} are in the bundle already: {', '.join(known[:5])}"
-                f"{', ...' if len(known) > 5 else ''}")  # fmt: skip
+            some = ", ".join(known[:5]) + (", ..." if len(known) > 5 else "")
+            tell(f"{len(known):,} classes of {csv} are in the bundle already: {some}")
     grown = add_classes(old, nodes, vectors)
     grown.save(out)
     _tell(grown, nodes)
@@ -94,7 +93,7 @@ def remove(
     smaller = remove_classes(old, id)
     smaller.save(out)
     result = {"bundle": str(out), "removed": id, "nodes": len(smaller)}
-    emit(result, json_, lambda: stdout.print(f"{out}: {len(smaller):,} nodes left"))
+    emit(result, json_, lambda: stdout.print(f"{escaped(out)}: {len(smaller):,} nodes left"))
 
 
 @command("rename", examples='unseen rename my-bundle --id n02439398 --name "forest giraffe" --name okapi --out renamed')
@@ -114,7 +113,8 @@ def rename(
     _check_out(bundle, out, overwrite)
     renamed = rename_class(old, id, name)
     renamed.save(out)
-    emit({"bundle": str(out), "id": id, "names": name}, json_, lambda: stdout.print(f"{out}: {id} is now {name[0]}"))
+    told = escaped(f"{out}: {id} is now {name[0]}")
+    emit({"bundle": str(out), "id": id, "names": name}, json_, lambda: stdout.print(told))
 
 
 def _check_out(bundle: Path | None, out: Path, overwrite: bool) -> None:
@@ -136,7 +136,7 @@ def _tell(grown, nodes) -> None:
         name = grown.taxonomy.name(node.id)
         same = [sense.id for sense in grown.taxonomy.senses(name) if sense.id != node.id]
         if same:
-            say(escape(f"{name} ({node.id}): the bundle has other classes of that name: {', '.join(same[:5])}"))
+            tell(f"{name} ({node.id}): the bundle has other classes of that name: {', '.join(same[:5])}")
 
 
 def _describe(bundle, id: str) -> dict:
@@ -155,8 +155,8 @@ def _show(added: list[dict], out: Path, most: int = 20) -> None:
     for item in added[:most]:
         trust = "" if item["trust"] is None else f", trust {item['trust']:.2f}"
         note = "; no word of its name has a vector, so only the hierarchy counts" if item["without_vector"] else ""
-        text = escape(f"({item['id']}) under {', '.join(item['parents'])}{trust}{note}")
-        stdout.print(f"[bold]{escape(item['name'])}[/bold] {text}")
+        text = escaped(f"({item['id']}) under {', '.join(item['parents'])}{trust}{note}")
+        stdout.print(f"[bold]{escaped(item['name'])}[/bold] {text}")
     if len(added) > most:
         stdout.print(f"... and {len(added) - most:,} more")
-    stdout.print(f"Try it: unseen classify PHOTO --bundle {out}")
+    stdout.print(f"Try it: unseen classify PHOTO --bundle {escaped(out)}")

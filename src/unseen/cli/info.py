@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from unseen.cli.app import JsonFlag, command, emit, stdout
+from unseen.cli.app import JsonFlag, command, emit, escaped, stdout
 
 PACKAGES = ("torch", "numpy", "scipy", "safetensors", "pillow", "typer", "rich", "pooch")
 EXTRAS = {  # extra -> the module that shows that it is there, and what it is for
@@ -82,7 +82,7 @@ def _show(result: dict) -> None:
     have = sum(result["authors_lists"].values())
     where = "" if have == 4 else " (fetched when needed, or put them in a folder that UNSEEN_ASSETS names)"
     stdout.print(f"[bold]Authors' lists[/bold]  {have} of 4 here{where}")
-    stdout.print(f"[bold]Cache[/bold]  {result['cache']}", soft_wrap=True)
+    stdout.print(f"[bold]Cache[/bold]  {escaped(result['cache'])}", soft_wrap=True)
 
 
 def _info_bundle(path: Path, as_json: bool) -> None:
@@ -106,7 +106,7 @@ def _show_bundle(path: Path, header: dict) -> None:
         "added": ", ".join(header["added"]) or "none",
         "made": f"{header['made']['at']}, seed {header['seed']}",
     }
-    table = Table(show_header=False, title=str(path), title_justify="left")
+    table = Table(show_header=False, title=escaped(path), title_justify="left")
     for key, value in rows.items():
-        table.add_row(key, str(value))
+        table.add_row(key, escaped(value))
     stdout.print(table)

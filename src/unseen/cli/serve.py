@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from unseen.cli.app import JsonFlag, command, emit, say, stdout
+from unseen.cli.app import JsonFlag, command, emit, say, stdout, tell
 from unseen.errors import UnseenError
 
 DEFAULT = Path("default")
@@ -83,7 +83,7 @@ def open_models(paths: list[Path], device: str) -> dict:
     models: dict = {}
     for path in paths or [DEFAULT]:
         if path == DEFAULT and not path.exists():
-            name, model = "default", ZeroShotClassifier(default_bundle(say), device=device)
+            name, model = "default", ZeroShotClassifier(default_bundle(tell), device=device)
         else:
             name, model = path.resolve().name, load(path, device=device)
         number = 2

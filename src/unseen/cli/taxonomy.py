@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 
-from unseen.cli.app import JsonFlag, app, command, emit, say, stdout
+from unseen.cli.app import JsonFlag, app, command, emit, escaped, say, stdout
 from unseen.errors import UnseenError
 
 SHOWN = 20  # classes that are listed one by one
@@ -52,6 +51,7 @@ def _show_check(result: dict, taxonomy) -> None:
     hops = ", ".join(f"{'not connected' if d < 0 else d}: {n:,}" for d, n in result["hops"].items())
     guesses = result["guesswork"]
     missing = result["seen_missing"]
+    restated = f"{result['already_there']:,} row{' restates' if result['already_there'] == 1 else 's restate'}"
     rows = {
         "classes": f"{result['nodes']:,}, {result['edges']:,} edges, {result['leaves']:,} leaves",
         "roots": f"{result['roots']:,}: {roots}{', ...' if result['roots'] > 5 else ''}",
@@ -60,20 +60,19 @@ def _show_check(result: dict, taxonomy) -> None:
         "cycles": "none (a cycle would have been an error)",
         "seen classes": f"{result['seen_present']:,} here, {len(missing):,} missing"
         + (f": {', '.join(missing[:5])}{', ...' if len(missing) > 5 else ''}" if missing else ""),
-        "own classes": f"{result['own']:,}; {result['already_there']:,} rows restate what is there"
-        if result["own"] < result["nodes"]
-        else "all",
+        "own classes": f"{result['own']:,}; {restated} what is there" if result["own"] < result["nodes"] else "all",
         "without vector": _some(result["without_vector"], taxonomy) or "none",
         "hops to a seen class": hops,
-        "guesswork": f"{len(guesses):,} classes" if guesses else "none",
+        "guesswork": f"{len(guesses):,} class{'es' * (len(guesses) > 1)}" if guesses else "none",
     }
-    table = Table(show_header=False, title=escape(result["file"]), title_justify="left")
+    table = Table(show_header=False, title=escaped(result["file"]), title_justify="left")
     for name, text in rows.items():
-        table.add_row(name, escape(text))
+        table.add_row(name, escaped(text))
     stdout.print(table)
     shown = list(result["distance"] if result["own"] < result["nodes"] else guesses)
     for id in shown[:SHOWN]:
-        why = f"guesswork: {guesses[id]}" if id in guesses else f"{result['distance'][id]} hops from a seen class"
+        hops = result["distance"][id]
+        why = f"guesswork: {guesses[id]}" if id in guesses else f"{hops} hop{'s' * (hops != 1)} from a seen class"
         stdout.print(f"  {taxonomy.name(id)} ({id}): {why}", markup=False, highlight=False)
     if len(shown) > SHOWN:
         stdout.print(f"  ... and {len(shown) - SHOWN:,} more: see --json")
@@ -123,8 +122,8 @@ def _show_suggestions(found, out: Path | None) -> None:
     for item in found:
         state = "in WordNet" if item.known else "new" if item.parent else "[red]no place found[/red]"
         others = "\n".join(f"{sense.id} {sense.definition[:60]}" for sense in item.others)
-        cells = [escape(text) for text in (item.name, item.id, item.parent)]
-        table.add_row(*cells, f"{state}\n[dim]{escape(item.definition[:80])}[/dim]", escape(others))
+        cells = [escaped(text) for text in (item.name, item.id, item.parent)]
+        table.add_row(*cells, f"{state}\n[dim]{escaped(item.definition[:80])}[/dim]", escaped(others))
     stdout.print(table)
     if out is not None:
-        stdout.print(f"Read over {escape(str(out))}, then: unseen taxonomy check imagenet+{escape(str(out))}")
+        stdout.print(f"Read over {escaped(out)}, then: unseen taxonomy check imagenet+{escaped(out)}")

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
-from unseen.cli.app import JsonFlag, command, emit, say, stdout
+from unseen.cli.app import JsonFlag, command, emit, escaped, stdout, tell
 from unseen.errors import UnseenError
 
 
@@ -110,7 +109,7 @@ def train(
         }
         check_same(out, then, now)
         bundle.check_backbone(network)
-        say(f"{out} is finished already.")
+        tell(f"{out} is finished already.")
     else:
         bundle = fit(
             method,
@@ -126,7 +125,7 @@ def train(
             skip_missing=skip_missing,
             precision=precision,
             run=run,
-            say=lambda message: say(escape(message)),
+            say=tell,
             **settings,
         )
     emit(summary(bundle), json_, lambda: _show(bundle))
@@ -171,8 +170,8 @@ def summary(bundle) -> dict:
 def _show(bundle) -> None:
     result = summary(bundle)
     stdout.print(
-        f"[bold]{bundle.path}[/bold]: {bundle.method}, {result['nodes']:,} classes from {result['seen']:,} seen ones, "
-        f"{result['seconds']} s"
+        f"[bold]{escaped(bundle.path)}[/bold]: {bundle.method}, {result['nodes']:,} classes from "
+        f"{result['seen']:,} seen ones, {result['seconds']} s"
     )
     if result["loss"] is not None:
         after = "" if result["epochs"] is None else f" after {result['epochs']} epochs"
@@ -182,4 +181,4 @@ def _show(bundle) -> None:
     held = result["holdout"]
     if held and held["hit@1"] is not None:
         stdout.print(f"  {held['classes']} hidden classes: hit@1 {held['hit@1']} %, hit@5 {held['hit@5']} %")
-    stdout.print(f"Try it: unseen classify PHOTO --bundle {bundle.path}")
+    stdout.print(f"Try it: unseen classify PHOTO --bundle {escaped(bundle.path)}")

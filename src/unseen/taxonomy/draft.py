@@ -42,7 +42,7 @@ class Draft:
             raise self.error(line, "the id is empty.")
         try:
             "".join((id, *names, definition)).encode()
-        except UnicodeEncodeError:  # JSON can spell one: "\\ud800"
+        except UnicodeEncodeError:  # JSON can spell one: "\ud800"
             raise self.error(line, f"{id!r}: half a character (a lone surrogate) in it is no text.") from None
         row = self.rows.setdefault(id, len(self.ids))
         if row == len(self.ids):
