@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 import tiny_network
 from small_problems import SEEN
+from unseen.backbones import PhotoTransform
 from unseen.classifier import ZeroShotClassifier
 from unseen.errors import UnseenError
 from unseen.evaluate import evaluate
@@ -261,6 +262,17 @@ def test_a_folder_and_its_store_give_the_same(model, folder, tmp_path, monkeypat
         figures.append(result.as_dict(per_class=True))
     assert figures[0] == figures[1] == figures[2]
     assert (figures[0]["images"], figures[0]["unreadable"], figures[0]["skipped_classes"]) == (21, 1, 1)
+
+
+def test_photos_prepared_in_another_way_have_features_of_their_own(model, folder, tmp_path, monkeypatch):
+    """The same weights with another transform: neither is refused for what the other left in the cache."""
+    monkeypatch.setenv("UNSEEN_CACHE", str(tmp_path / "cache"))
+    network = tiny_network.build()
+    network.transform = PhotoTransform(tiny_network.SIZE, resize=2 * tiny_network.SIZE)
+    sharper = ZeroShotClassifier(model.bundle, network, device="cpu")
+    for one in (model, sharper, model):
+        evaluate(one, folder, "any", workers=0, show_progress=False)
+    assert len(list((tmp_path / "cache" / "features").iterdir())) == 2
 
 
 def test_command_line(model, folder, tmp_path, monkeypatch):

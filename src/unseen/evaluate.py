@@ -7,6 +7,7 @@ table, with the seen classes added its second ("+1K"), and on a folder of seen p
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
@@ -18,6 +19,7 @@ import numpy as np
 from unseen.assets import cache_folder
 from unseen.errors import UnseenError
 from unseen.features import FeatureStore, build_store
+from unseen.features.store import describe_network
 from unseen.metrics import KS, HitCounter, SeenUnseenCurve, harmonic_mean, hits
 from unseen.novelty import NoveltyDetector, judged_ranks
 
@@ -140,7 +142,8 @@ def open_features(
         return FeatureStore.open(path, model.backbone)
     if not path.is_dir():
         raise UnseenError(f"{path}: there is no such folder of photos or feature store")
-    key = hashlib.sha256(f"{path.resolve()} {model.bundle.backbone.checksum}".encode()).hexdigest()[:16]
+    about = json.dumps([str(path.resolve()), describe_network(model.backbone)], sort_keys=True)
+    key = hashlib.sha256(about.encode()).hexdigest()[:16]
     place = cache_folder() / "features" / key
     say(f"features of {path} are kept in {place}")
     build_store(path, place, model.backbone, workers=workers, show_progress=show_progress)
