@@ -1,6 +1,6 @@
 """What stage 2 does to seen and unseen accuracy, for several methods and seeds: docs/results/finetuning.md.
 
-    python benchmarks/finetune_effect.py choose  --photos PHOTOS --work WORK     learning rates, on a part of seen-train
+    python benchmarks/finetune_effect.py choose  --photos PHOTOS --work WORK     settings, on a part of seen-train
     python benchmarks/finetune_effect.py measure --photos PHOTOS --work WORK     before and after, and a page of it
 
 PHOTOS holds seen-train/, seen-val/ and unseen/, each with a folder a class. WORK is as `unseen reproduce --out` leaves
@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -35,7 +36,11 @@ def main() -> None:
     if arguments.action == "choose":
         for learning_rate in arguments.learning_rates:
             for method in arguments.methods:
-                choose(work, method, learning_rate, arguments.scale)
+                settings = FinetuneSettings(
+                    epochs=arguments.epochs, batch=work.lengths.finetune_batch, learning_rate=learning_rate,
+                    scale=arguments.scale, freeze_stages=arguments.freeze_stages,
+                )  # fmt: skip
+                choose(work, method, settings)
         return
     runs = {method: [measure(work, method, seed) for seed in arguments.seeds] for method in arguments.methods}
     text = page(work, runs)
@@ -51,8 +56,10 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--methods", nargs="+", default=METHODS)
     parser.add_argument("--seeds", nargs="+", type=int, default=(0, 1, 2))
-    parser.add_argument("--learning-rates", nargs="+", type=float, default=(3e-4, 1e-3))
-    parser.add_argument("--scale", type=float, default=1.0)
+    parser.add_argument("--learning-rates", nargs="+", type=float, default=(0.003, 0.01, 0.03))
+    parser.add_argument("--scale", type=float, default=3.0)
+    parser.add_argument("--epochs", type=int, default=3)
+    parser.add_argument("--freeze-stages", type=int, default=-1)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--markdown", type=Path)
     return parser.parse_args()
@@ -92,7 +99,8 @@ def page(work: Trainings, runs: dict[str, list[dict[str, list[float]]]]) -> str:
         f"Hit@k in per cent, averaged over classes, before and after stage 2: mean ± standard deviation over {seeds} "
         f"seeds. Stage 1: {lengths.epochs} epochs (`kin` has none: its seeds differ in stage 2 alone). Stage 2: "
         f"{lengths.finetune_epochs} epoch(s) of seen-train, batch {lengths.finetune_batch}, learning rate "
-        f"{lengths.finetune_rate:g}, logits times {lengths.finetune_scale:g}, batch-norm trained.",
+        f"{lengths.finetune_rate:g}, logits times {lengths.finetune_scale:g}, batch-norm trained, of the network's "
+        f"{'last stage alone' if lengths.finetune_freeze == -1 else 'stages from ' + str(lengths.finetune_freeze)}.",
         "",
         f"Made by `{COMMAND} measure --photos PHOTOS --work WORK --markdown FILE`.",
         "",
@@ -109,19 +117,24 @@ def page(work: Trainings, runs: dict[str, list[dict[str, list[float]]]]) -> str:
     if choices:
         lines += [
             "",
-            "Learning rate and scale were chosen on a part of seen-train alone "
+            "Learning rate, scale and what to freeze were chosen on a part of seen-train alone "
             f"(`{COMMAND} choose`): 70 % of its classes train, but for a fifth of their photos (*known*); photos of "
             "*other* classes stand for those that stage 2 does not see. Hit@1 among the seen classes, averaged over "
             "photos:",
             "",
-            "| method | learning rate | scale | known before | after | other before | after |",
-            "|:---|---:|---:|---:|---:|---:|---:|",
+            "| method | trained | epochs | learning rate | scale | known before | after | other before | after |",
+            "|:---|:---|---:|---:|---:|---:|---:|---:|---:|",
         ]
         for run in choices:
             cells = [f"{run[when][part]:.1f}" for part in ("known", "other") for when in ("before", "after")]
-            lines.append(
-                f"| {run['method']} | {run['learning_rate']:g} | {run['scale']:g} | " + " | ".join(cells) + " |"
+            tried = run["settings"]
+            part = {0: "whole network", -1: "last stage"}.get(
+                tried["freeze_stages"], f"{tried['freeze_stages']} frozen"
             )
+            lines.append(
+                f"| {run['method']} | {part} | {tried['epochs']} | {tried['learning_rate']:g} | {tried['scale']:g} | "
+                + " | ".join(cells) + " |"
+            )  # fmt: skip
     return "\n".join(lines) + "\n"
 
 
@@ -130,19 +143,17 @@ def spread(values: np.ndarray, sign: str = "") -> str:
     return f"{values.mean():{sign}.1f} ± {values.std(ddof=1):.1f}" if len(values) > 1 else f"{values.mean():{sign}.1f}"
 
 
-# -- the choice of a learning rate, on photos of seen-train alone ------------------------------------------------------
+# -- the choice of settings, on photos of seen-train alone -------------------------------------------------------------
 
 
-def choose(work: Trainings, method: str, learning_rate: float, scale: float) -> None:
+def choose(work: Trainings, method: str, settings: FinetuneSettings) -> None:
     """Train on a part of seen-train; keep and tell what that does to the rest of it."""
-    name = f"{method}-{learning_rate:g}-{scale:g}"
+    name = f"{method}-{settings.freeze_stages}-{settings.epochs}-{settings.learning_rate:g}-{settings.scale:g}"
     place = work.work / "choices" / f"{name}.json"
     if not place.exists():
-        result = {"method": method, "learning_rate": learning_rate, "scale": scale}
+        result = {"method": method, "settings": asdict(settings)}
         parts = split_classes(work.level.seen_train, work.work / "choices" / "photos")
         bundle, tuned = work.bundle(Row(method, method)), work.work / "choices" / name
-        epochs, batch = work.lengths.finetune_epochs, work.lengths.finetune_batch
-        settings = FinetuneSettings(epochs=epochs, batch=batch, learning_rate=learning_rate, scale=scale)
         after = finetune(bundle, parts["train"], tuned, settings, Run(resume=True), workers=work.workers)
         for when, each in (("before", bundle), ("after", after)):
             model = unseen.load(each)

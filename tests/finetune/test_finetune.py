@@ -207,6 +207,12 @@ def test_frozen_stages_stay(folder):
         assert same == name.startswith(("stem.", "norm.", "blocks.0.", "last.")), name
 
 
+def test_all_stages_but_the_last_stay(folder):
+    before, tuned = build().weights(), tune(folder, settings=replace(QUICK, freeze_stages=-1))
+    moved = {name for name, weight in before.items() if not np.array_equal(tuned.network[name], weight.numpy())}
+    assert moved and all(name.startswith(f"blocks.{len(build().module.blocks) - 1}.") for name in moved)
+
+
 def test_stages_of_the_built_in_network():
     """The stem, seven stages and the head, each with its batch-norm; nothing is left when all are frozen."""
     backbone = load_backbone()

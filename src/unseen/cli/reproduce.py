@@ -38,14 +38,18 @@ def reproduce(
     ] = None,
     gcnz_epochs: Annotated[int | None, typer.Option(min=1, help="Epochs of GCNZ, which is slow; as --epochs.")] = None,
     finetune_epochs: Annotated[
-        int | None, typer.Option(min=0, help="Epochs of stage 2: 20 at the paper's level, else 1. 0: no stage 2.")
+        int | None, typer.Option(min=0, help="Epochs of stage 2: 20 at the paper's level, else 3. 0: no stage 2.")
     ] = None,
     finetune_batch: Annotated[int | None, typer.Option(min=1, help="Photos a step of stage 2.")] = None,
     finetune_rate: Annotated[
-        float | None, typer.Option(help="Learning rate of stage 2: 1e-4 at the paper's level, else 3e-4.")
+        float | None, typer.Option(help="Learning rate of stage 2: 1e-4 at the paper's level, else 0.01.")
     ] = None,
     finetune_scale: Annotated[
         float | None, typer.Option(help="Factor of stage 2's logits: 1 at the paper's level, else 3.")
+    ] = None,
+    finetune_freeze: Annotated[
+        int | None,
+        typer.Option(help="Stages that stage 2 leaves: 0 at the paper's level, else all but the last (-1)."),
     ] = None,
     graph: Annotated[str | None, typer.Option(help="Another hierarchy than the level's.")] = None,
     vectors: Annotated[str | None, typer.Option(help="Other class vectors: a name or a file.")] = None,
@@ -76,7 +80,7 @@ def reproduce(
     level = level.with_parts(graph=graph, vectors=vectors, backbone=backbone, weights=weights)
     given = {"epochs": epochs, "gcnz_epochs": gcnz_epochs or epochs, "finetune_epochs": finetune_epochs,
              "finetune_batch": finetune_batch, "finetune_rate": finetune_rate,
-             "finetune_scale": finetune_scale}  # fmt: skip
+             "finetune_scale": finetune_scale, "finetune_freeze": finetune_freeze}  # fmt: skip
     lengths = LENGTHS["quick" if quick else level.name]
     lengths = replace(lengths, **{key: value for key, value in given.items() if value is not None})
     with Processes(device) as processes:  # alone, or one of torchrun's

@@ -21,13 +21,13 @@ class FinetuneSettings:
     accumulate: int = 1  # batches a step
     schedule: str = "constant"  # or "cosine"
     freeze_batch_norm: bool = False
-    freeze_stages: int = 0  # how many of the network's first stages stay as they are
+    freeze_stages: int = 0  # how many of the network's first stages stay as they are; -1: all but the last one
     mixed_precision: bool = True  # on CUDA
     validation: float = 0.0  # share of each class's photos kept aside
     patience: int = 0  # stop after so many epochs without a better validation, and keep the best; 0: never
 
     def __post_init__(self):
-        at_least = {"epochs": 1, "batch": 1, "accumulate": 1, "freeze_stages": 0, "patience": 0, "weight_decay": 0}
+        at_least = {"epochs": 1, "batch": 1, "accumulate": 1, "patience": 0, "weight_decay": 0}
         for name, least in at_least.items():
             if getattr(self, name) < least:
                 raise UnseenError(f"{name} must be {least} or more, not {getattr(self, name)}")

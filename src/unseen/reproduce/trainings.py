@@ -151,7 +151,7 @@ class Trainings:
         lengths = self.lengths
         return FinetuneSettings(
             epochs=lengths.finetune_epochs, batch=lengths.finetune_batch, learning_rate=lengths.finetune_rate,
-            scale=lengths.finetune_scale,
+            scale=lengths.finetune_scale, freeze_stages=lengths.finetune_freeze,
         )  # fmt: skip
 
     def _run(self, seed: int) -> Run:
