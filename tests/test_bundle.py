@@ -231,6 +231,12 @@ def test_a_failed_save_keeps_the_old_bundle(bundle, tmp_path, monkeypatch):
     assert [item.name for item in tmp_path.iterdir()] == ["b"]
 
 
+def test_names_that_are_not_unicode_survive(bundle, tmp_path):
+    details = bundle.solution.details | {"unreadable": ["\udcff.png"]}
+    odd = replace(bundle, solution=replace(bundle.solution, details=details))
+    assert Bundle.load(odd.save(tmp_path / "b")).solution.details["unreadable"] == ["\udcff.png"]
+
+
 def test_a_save_stopped_between_its_two_moves_keeps_the_old_bundle(bundle, tmp_path, monkeypatch):
     bundle.save(tmp_path / "b")
     rename = os.rename

@@ -246,7 +246,7 @@ class Bundle:
         classes["connecting"] = self.connecting
 
         files = {
-            "classes.json": json.dumps(classes, ensure_ascii=False).encode(),
+            "classes.json": _encode(json.dumps(classes, ensure_ascii=False)),
             "classifiers.safetensors": pack(arrays),
             "state.safetensors": pack(state),
             "log.jsonl": "".join(json.dumps(record) + "\n" for record in self.log).encode(),
@@ -256,8 +256,8 @@ class Bundle:
         for name, content in files.items():
             write_atomically(folder / name, content)
         header = self.header() | {"files": {name: sha256(folder / name) for name in files}}
-        write_atomically(folder / "README.md", card(header).encode())
-        write_atomically(folder / "bundle.json", json.dumps(header, indent=1, ensure_ascii=False).encode())
+        write_atomically(folder / "README.md", _encode(card(header)))
+        write_atomically(folder / "bundle.json", _encode(json.dumps(header, indent=1, ensure_ascii=False)))
 
     def header(self) -> dict[str, Any]:
         """All but the arrays and the classes: what `unseen info BUNDLE` tells."""
@@ -352,6 +352,11 @@ class Bundle:
             fits = False
         if not fits:
             raise UnseenError(f"{self.path}: the classifiers do not fit {features} features: make the bundle again")
+
+
+def _encode(text: str) -> bytes:
+    """UTF-8. The name of a file that is not Unicode holds lone surrogates: escaped they are valid JSON too."""
+    return text.encode(errors="backslashreplace")
 
 
 def _solution(header: dict, arrays: dict, state: dict) -> Solution:
