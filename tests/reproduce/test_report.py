@@ -175,7 +175,12 @@ def test_other_settings_are_left_out(work):
 
 def test_a_damaged_result_is_named(work):
     place = work / "results" / "unseen-classes.json"
-    place.write_text(place.read_text()[:100])
+    for content in (place.read_text()[:100], "{}", "[]"):
+        place.write_text(content)
+        with pytest.raises(UnseenError, match=r"unseen-classes.json: is damaged; delete it"):
+            load_results(work)
+    place.unlink()
+    place.mkdir()
     with pytest.raises(UnseenError, match=r"unseen-classes.json: is damaged; delete it"):
         load_results(work)
 

@@ -256,8 +256,9 @@ def test_quick_takes_a_sample(tmp_path, level):
 def test_a_damaged_result_counts_as_not_made(tmp_path):
     place = tmp_path / "scalability.json"
     assert read_result(place, {}) is None
-    place.write_text('{"made_with": {}')
-    assert read_result(place, {}) is None
+    for content in ('{"made_with": {}', "{}", "[]"):
+        place.write_text(content)
+        assert read_result(place, {}) is None
     place.write_text('{"made_with": {}}')
     assert read_result(place, {}) == {"made_with": {}}
 

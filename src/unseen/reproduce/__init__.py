@@ -171,7 +171,8 @@ def read_result(place, made_with: dict[str, Any]) -> dict[str, Any] | None:
         saved = json.loads(place.read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):  # not made yet, or damaged
         return None
-    return saved if saved["made_with"] == made_with and not saved.get("partial") else None
+    whole = isinstance(saved, dict) and saved.get("made_with") == made_with and not saved.get("partial")
+    return saved if whole else None
 
 
 def circumstances() -> dict[str, str]:

@@ -45,9 +45,12 @@ def load_results(work: Path) -> tuple[dict[str, dict[str, Any]], list[str]]:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except ValueError:
-        raise UnseenError(f"{path}: is damaged; delete it and run `unseen reproduce {path.stem}` again") from None
+        result = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, OSError):
+        result = None
+    if not isinstance(result, dict) or "made_with" not in result:
+        raise UnseenError(f"{path}: is damaged; delete it and run `unseen reproduce {path.stem}` again")
+    return result
 
 
 def write_report(work: Path, out: Path, with_photos: bool = True) -> dict[str, str]:
