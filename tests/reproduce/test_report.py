@@ -31,10 +31,11 @@ MADE_WITH = {
     },
     "epochs": 300,
     "gcnz_epochs": 100,
-    "finetune_epochs": 1,
+    "finetune_epochs": 3,
     "finetune_batch": 16,
-    "finetune_rate": 3e-4,
+    "finetune_rate": 0.01,
     "finetune_scale": 3.0,
+    "finetune_freeze": -1,
     "kin_vectors": "glove+text",
 }
 
@@ -126,11 +127,11 @@ def test_report(work, tmp_path):
     text, page = (Path(written[kind]).read_text(encoding="utf-8") for kind in ("markdown", "html"))
     for part in (
         "Level **photos**",
-        "300 epochs of stage 1 (GCNZ 100), 1 of stage 2",
+        "300 epochs of stage 1 (GCNZ 100), 3 of stage 2",
         "The paper trains for 3,000 and 20",
         "1,400 photos of 310 classes, 1,549 listed",
         "A note.",
-        "Reduced training: 300 epochs of stage 1 where the paper has 3,000, 1 of stage 2 where it has 20.",
+        "Reduced training: 300 epochs of stage 1 where the paper has 3,000, 3 of stage 2 where it has 20.",
         "unseen 0.1",
         "2 trainings, which took 2 minutes in all",  # each counted once, though several tables use it
         "4,810,752",

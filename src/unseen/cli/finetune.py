@@ -17,7 +17,7 @@ from unseen.errors import UnseenError
     "finetune",
     examples="""
     unseen finetune dgp-bundle --images imagenet/train --out dgp-tuned
-    unseen finetune dgp-bundle --images photos/ --out tuned --epochs 1 --batch 16 --learning-rate 3e-4 --scale 3
+    unseen finetune dgp --images photos --out new --epochs 3 --batch 16 --learning-rate .01 --scale 3 --freeze-stages -1
     unseen finetune dgp-bundle --images photos/ --out tuned --resume
     torchrun --nproc-per-node 8 -m unseen finetune dgp-bundle --images imagenet/train --out dgp-tuned
     """,
@@ -37,7 +37,9 @@ def finetune(
     weight_decay: Annotated[float, typer.Option()] = 0.0,
     schedule: Annotated[str, typer.Option(help="constant (the paper's) or cosine.")] = "constant",
     freeze_batch_norm: Annotated[bool, typer.Option(help="Leave batch-norm as it is.")] = False,
-    freeze_stages: Annotated[int, typer.Option(min=0, help="Leave the network's first stages as they are.")] = 0,
+    freeze_stages: Annotated[
+        int, typer.Option(help="Leave so many of the network's first stages as they are; -1: all but the last one.")
+    ] = 0,
     mixed_precision: Annotated[bool, typer.Option(help="Half precision where CUDA has it.")] = True,
     validation: Annotated[float, typer.Option(help="Share of each class's photos to keep aside.")] = 0.0,
     patience: Annotated[

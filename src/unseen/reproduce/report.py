@@ -6,6 +6,7 @@ Made again at any time without running anything: `unseen report WORK --out DIR`.
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +105,9 @@ def _circumstances(made_with: dict[str, Any], tables: dict[str, dict]) -> list[B
     if made_with["finetune_epochs"] and level.get("seen_train"):
         epochs += f", {made_with['finetune_epochs']} of stage 2 at batch {made_with['finetune_batch']}"
         epochs += f", learning rate {made_with['finetune_rate']:g} and logits times {made_with['finetune_scale']:g}"
+        epochs += {0: "", -1: ", for the network's last stage alone"}.get(
+            made_with["finetune_freeze"], f", {made_with['finetune_freeze']} stages of the network frozen"
+        )
     shorter = made_with["epochs"] < published.epochs or made_with["finetune_epochs"] < published.finetune_epochs
     facts = [
         f"Level **{name}**: {LEVELS[name]}",
@@ -133,7 +137,7 @@ def command(made_with: dict[str, Any]) -> str:
     data = {"paper": " --imagenet-21k DIR --imagenet-1k DIR", "photos": " --photos DIR", "embedded": ""}[level.name]
     usual = LENGTHS["quick" if level.sampled else level.name]
     options = " --quick" if level.sampled else ""
-    for key in ("epochs", "gcnz_epochs", "finetune_epochs", "finetune_batch", "finetune_rate", "finetune_scale"):
+    for key in asdict(usual):
         if made_with[key] != getattr(usual, key):
             options += f" --{key.replace('_', '-')} {made_with[key]}"
     for key, usual_part in level.usual_parts.items():
