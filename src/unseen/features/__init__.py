@@ -167,7 +167,9 @@ def _finish(out: Path, counts: dict[str, list[int]]) -> None:
         for item in store.unreadable():
             file.write(json.dumps(item, ensure_ascii=False) + "\n")
     os.replace(file.name, listed)
-    shutil.rmtree(out / "aside", ignore_errors=True)
+    gone = [folder for folder in (out / "features").iterdir() if folder.name not in counts]  # of the photos
+    for folder in (out / "aside", *gone):
+        shutil.rmtree(folder, ignore_errors=True)
     write_atomically(out / "contents.json", json.dumps({"classes": counts}, indent=0).encode())
 
 
