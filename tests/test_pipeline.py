@@ -77,6 +77,11 @@ def test_a_network_in_memory_must_be_given_again(tree, tmp_path):
     assert unseen.load(path, backbone=backbone).classify(small_photo())
 
 
+def test_import_unseen_is_all_it_takes_and_cheap():
+    script = "import sys, unseen; torch = 'torch' in sys.modules; unseen.export.export; sys.exit(torch)"
+    assert subprocess.run([sys.executable, "-c", script]).returncode == 0
+
+
 def test_an_importable_network_is_found_again(tree, tmp_path, monkeypatch):
     """Name, weights, layer and transform: all come back from the bundle, in a process that knows nothing of them."""
     (tmp_path / "my_networks.py").write_text(

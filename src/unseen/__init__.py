@@ -32,8 +32,8 @@ __all__ = ["__version__", *_HOME]
 def __getattr__(name: str):
     if name in _HOME:
         return getattr(import_module(_HOME[name]), name)
-    if name == "backbones":
-        return import_module("unseen.backbones")
+    if name in ("backbones", "export"):
+        return import_module(f"unseen.{name}")
     raise AttributeError(f"module 'unseen' has no attribute {name!r}")
 
 

@@ -39,12 +39,12 @@ from unseen.projections import from_saved
 from unseen.run import write_atomically, writing
 from unseen.semantics import ClassVectors, Coverage
 from unseen.taxonomy import Taxonomy
+from unseen.taxonomy.sources import BUILT_IN
 
 if TYPE_CHECKING:
     from unseen.backbones import Backbone
 
 PRECISIONS = {"fp32": np.float32, "fp16": np.float16}
-BUILT_IN = ("imagenet", "paper", "wordnet")  # kinds of hierarchies that are made of WordNet's nodes
 
 
 @dataclass

@@ -15,7 +15,7 @@ from unseen.taxonomy import Node, Taxonomy, paths, readers
 from unseen.taxonomy.additions import completed, connecting_nodes, reserve_of
 from unseen.taxonomy.search import close_matches, did_you_mean
 
-BUILT_IN = ("imagenet", "paper", "wordnet")
+BUILT_IN = ("imagenet", "paper", "wordnet")  # hierarchies that are made of WordNet's nodes
 READERS = {
     ".csv": readers.read_csv,
     ".tsv": readers.read_csv,
