@@ -171,3 +171,12 @@ def test_command_line(bundle, tmp_path, monkeypatch):
     assert done.exit_code == 1 and "another bundle" in done.output
     done = CliRunner().invoke(app, [*again, "--overwrite"])
     assert done.exit_code == 1 and "no such folder of photos" in " ".join(done.output.split())
+
+
+@pytest.mark.parametrize(("shift", "says"), [(0.0, "seen-shift 0: no shift is better than none"), (1e-6, "1e-06: h")])
+def test_that_no_shift_is_better_is_said(capsys, shift, says):
+    from unseen.cli.calibrate import _show
+
+    figures = dict.fromkeys(("harmonic_on_hidden", "harmonic_without", "novelty_threshold", "novelty_auroc"), 0.5)
+    _show({"bundle": "b", "seen_shift": shift, "hidden_classes": 2, **figures})
+    assert says in capsys.readouterr().out
