@@ -66,7 +66,7 @@ def parse() -> argparse.Namespace:
 
 
 def measure(work: Trainings, method: str, seed: int) -> dict[str, list[float]]:
-    """Each figure before and after stage 2. `kin` is solved in closed form: its seeds differ in stage 2 alone."""
+    """Each figure before and after stage 2."""
     stages = [figures(work, Row(method, method, finetune=tuned), seed) for tuned in (False, True)]
     return {key: [stage[key] for stage in stages] for key in stages[0]}
 
@@ -97,7 +97,8 @@ def page(work: Trainings, runs: dict[str, list[dict[str, list[float]]]]) -> str:
         "# What stage 2 does",
         "",
         f"Hit@k in per cent, averaged over classes, before and after stage 2: mean ± standard deviation over {seeds} "
-        f"seeds. Stage 1: {lengths.epochs} epochs (`kin` has none: its seeds differ in stage 2 alone). Stage 2: "
+        f"seeds. Stage 1: {lengths.epochs} epochs (`kin` has none: its seed decides which halves of the seen classes "
+        "are hidden when it chooses its settings). Stage 2: "
         f"{lengths.finetune_epochs} epoch(s) of seen-train, batch {lengths.finetune_batch}, learning rate "
         f"{lengths.finetune_rate:g}, logits times {lengths.finetune_scale:g}, batch-norm trained, of the network's "
         f"{'last stage alone' if lengths.finetune_freeze == -1 else 'stages from ' + str(lengths.finetune_freeze)}.",
