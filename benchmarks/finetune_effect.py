@@ -27,7 +27,6 @@ from unseen.run import Run, write_atomically
 
 METHODS = ("dgp", "sgcn", "kin")
 LISTS = ("2-hops", "3-hops", "all")
-TRAINED = {0: "the whole network", -1: "the network's last stage"}  # by how many of its first stages are frozen
 COMMAND = "python benchmarks/finetune_effect.py"
 
 
@@ -100,7 +99,7 @@ def page(work: Trainings, runs: dict[str, list[dict[str, list[float]]]]) -> str:
         f"Hit@k in per cent, averaged over classes, before and after stage 2: mean ± standard deviation over {seeds} "
         f"seeds. Stage 1: {lengths.epochs} epochs (`kin` has none: its seed decides which halves of the seen classes "
         "are hidden when it chooses its settings). Stage 2 trains "
-        f"{TRAINED.get(lengths.finetune_freeze, 'the network but for ' + str(lengths.finetune_freeze) + ' stages')} for "
+        f"{trained_part(lengths.finetune_freeze)} for "
         f"{lengths.finetune_epochs} epochs of seen-train: batch {lengths.finetune_batch}, learning rate "
         f"{lengths.finetune_rate:g}, logits times {lengths.finetune_scale:g}, batch-norm trained.",
         "",
@@ -130,13 +129,16 @@ def page(work: Trainings, runs: dict[str, list[dict[str, list[float]]]]) -> str:
         for run in choices:
             cells = [f"{run[when][part]:.1f}" for part in ("known", "other") for when in ("before", "after")]
             tried = run["settings"]
-            frozen = tried["freeze_stages"]
-            part = TRAINED.get(frozen, f"all but {frozen} stages")
+            part = trained_part(tried["freeze_stages"])
             lines.append(
                 f"| {run['method']} | {part} | {tried['epochs']} | {tried['learning_rate']:g} | {tried['scale']:g} | "
                 + " | ".join(cells) + " |"
             )  # fmt: skip
     return "\n".join(lines) + "\n"
+
+
+def trained_part(frozen: int) -> str:
+    return {0: "the whole network", -1: "the network's last stage"}.get(frozen, f"all but the first {frozen} stages")
 
 
 def spread(values: np.ndarray, sign: str = "") -> str:
