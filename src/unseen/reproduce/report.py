@@ -15,7 +15,7 @@ from unseen.recipes import ORDER
 from unseen.reproduce.levels import LENGTHS, Level
 from unseen.reproduce.report_pages import Block, as_markdown, as_page
 from unseen.reproduce.report_tables import tables_of
-from unseen.reproduce.trends import trends
+from unseen.reproduce.trends import chance, trends
 from unseen.run import write_atomically
 
 LEVELS = {
@@ -81,7 +81,11 @@ def _blocks(results: dict[str, dict], others: list[str], plots: dict[str, bytes]
         blocks.append(("p", f"**Unfinished, some rows are not trained yet: {', '.join(unfinished)}.**"))
     found = trends(results)
     if found:
-        blocks += [("h2", "What came out"), ("p", "The paper's claims, as they came out here."), ("list", found)]
+        blocks += [
+            ("h2", "What came out"),
+            ("p", f"The paper's claims, as they came out here. {chance(results)}".strip()),
+            ("list", found),
+        ]
     for name, result in tables.items():
         blocks += _table(name, result, plots)
     extra = [name for name in plots if name not in {plot for those in PLACES.values() for plot in those}]

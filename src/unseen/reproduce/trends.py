@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 from typing import Any
 
 Results = dict[str, dict[str, Any]]
+COMPARED = ("unseen-classes", "layers", "ablation", "two-phase", "gcnz-steps", "gat")  # in claims
 
 
 def trends(results: Results) -> list[str]:
@@ -13,6 +15,19 @@ def trends(results: Results) -> list[str]:
     makers = {"layers": _layers, "ablation": _ablation, "two-phase": _two_phase, "gcnz-steps": _gcnz, "gat": _gat,
               "hop-weights": _hop_weights, "unseen-classes": _order}  # fmt: skip
     return [claim for name, maker in makers.items() if name in results for claim in maker(results[name]["rows"])]
+
+
+def chance(results: Results) -> str:
+    """How far figures on so many photos lie apart by chance."""
+    first = [next(iter((results[name].get("coverage") or {}).values()), {}) for name in COMPARED if name in results]
+    photos = [entry["images"] for entry in first if "images" in entry]
+    if not photos:
+        return ""
+    error = 100 * math.sqrt(0.4 * 0.6 / min(photos))
+    return (
+        f"At 40 % a figure on {min(photos):,} photos has a standard error of {error:.1f} points: "
+        "smaller differences may be chance."
+    )
 
 
 def _layers(rows: list[dict]) -> list[str]:
