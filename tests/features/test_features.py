@@ -137,6 +137,23 @@ def test_workers_change_nothing(tmp_path, folder, backbone):
     assert contents(tmp_path / "here") == contents(tmp_path / "workers")
 
 
+def test_the_death_of_a_worker_is_told_and_what_is_done_is_kept(tmp_path, folder, backbone, monkeypatch):
+    """As the kernel does when memory runs out."""
+    here, open_photo = os.getpid(), PhotoTransform.open
+
+    def open_or_die(self, source):
+        if os.getpid() != here:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return open_photo(self, source)
+
+    with monkeypatch.context() as patch, pytest.raises(UnseenError, match=r"ended unexpectedly: .* run it again"):
+        patch.setattr(PhotoTransform, "open", open_or_die)
+        build_store(folder, tmp_path / "store", backbone, workers=1)
+    build_store(folder, tmp_path / "store", backbone, workers=0)
+    build_store(folder, tmp_path / "plain", backbone, workers=0)
+    assert contents(tmp_path / "store") == contents(tmp_path / "plain")
+
+
 def change_everything(images: Path) -> set[str]:
     """Add, change, rename and remove photos and classes. Returns those that are new or changed."""
     picture(images / "nine" / "00 first.png", 501)

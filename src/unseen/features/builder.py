@@ -6,7 +6,7 @@ import os
 import shutil
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
 from itertools import chain
 from pathlib import Path
@@ -30,6 +30,7 @@ from unseen.features.store import (
 from unseen.photos import photos_in
 from unseen.progress import Bar
 from unseen.threads import separate_threads, thread_count
+from unseen.workers import watch_workers
 
 
 class _Block:
@@ -75,10 +76,16 @@ class Builder:
             collate_fn=_as_it_is,
             pin_memory=self.backbone.device.type == "cuda",
         )
-        for features, reasons in _look(self.backbone, _watched(loader)):
-            self._take(features, reasons, self._asked.popleft())
-            rate = self.new / (time.monotonic() - started)
-            bar.advance(0, photos=f"{self.new:,}", rate=f"{rate:.0f}/s")
+
+        def look() -> None:
+            for features, reasons in _look(self.backbone, loader):
+                self._take(features, reasons, self._asked.popleft())
+                rate = self.new / (time.monotonic() - started)
+                bar.advance(0, photos=f"{self.new:,}", rate=f"{rate:.0f}/s")
+
+        watch_workers(
+            look, "What is done is kept; run it again with fewer --workers, or 0, or with more (shared) memory."
+        )
 
     def _batches(self, classes: list[str]) -> Iterator[list[str]]:
         """Paths of the photos to read, in batches; planned one class at a time, as the workers need them."""
@@ -240,7 +247,7 @@ def _list_sources(folder: Path) -> tuple[list[Source], dict[str, str]]:
 Read = tuple[torch.Tensor, list[str | None]]  # a batch of photos; for each, the reason if it could not be read
 
 
-def _look(backbone: Backbone, batches: Iterator[Read]) -> Iterator[tuple[np.ndarray, list[str | None]]]:
+def _look(backbone: Backbone, batches: Iterable[Read]) -> Iterator[tuple[np.ndarray, list[str | None]]]:
     """Batches of photos -> features, in their order. On a CPU each thread looks at a batch of its own."""
     threads = thread_count(backbone.device)
     waiting: deque[tuple[Future, list[str | None]]] = deque()
@@ -280,16 +287,3 @@ class _Reader(Dataset):
 
 def _as_it_is(batch):
     return batch
-
-
-def _watched(loader: DataLoader) -> Iterator[Read]:
-    """The loader's batches; a worker's death becomes an error that says what to do."""
-    try:
-        yield from loader
-    except RuntimeError as error:
-        if "DataLoader worker" not in str(error):
-            raise
-        raise UnseenError(
-            f"A process that reads photos ended unexpectedly: {str(error).splitlines()[0]} "
-            "What is done is kept; run it again with fewer --workers, or 0, or with more (shared) memory."
-        ) from None

@@ -30,13 +30,13 @@ from unseen.finetune.training_data import (
     BatchPlan,
     EvaluationPhotos,
     TrainingPhotos,
-    death_of_worker,
     load_batches,
     split_off_validation,
 )
 from unseen.processes import Processes
 from unseen.progress import progress
 from unseen.run import Run, interruption, peak_memory_mb
+from unseen.workers import watch_workers
 
 LOG_EVERY = 10  # steps
 LISTED = 100  # unreadable photos that a bundle names
@@ -107,16 +107,8 @@ class Stage2:
 
     def train(self) -> dict[str, Any]:
         """Train to the end; the facts that a bundle keeps."""
-        died = None
         with torch.random.fork_rng([self.device] if self.device.type == "cuda" else []):
-            try:
-                self._train()
-            except RuntimeError as error:
-                died = death_of_worker(error)
-                if died is None:
-                    raise
-        if died is not None:  # raised here, where nothing holds the loader any more: torch would report it again
-            raise UnseenError(died)
+            watch_workers(self._train, "Go on with --resume and fewer --workers, or with more (shared) memory.")
         self.processes.copy_first(self.network.buffers())
         if self.best_weights:
             self._set_weights(self.best_weights)

@@ -82,16 +82,6 @@ def ignore_signals(worker: int) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
-def death_of_worker(error: RuntimeError) -> str | None:
-    """What to tell where torch reports that a worker process died, which it does wherever the program happens to be."""
-    if "DataLoader worker" not in str(error):
-        return None
-    return (
-        f"a process that reads photos ended unexpectedly: {str(error).splitlines()[0]} "
-        "Go on with --resume and fewer --workers, or with more (shared) memory."
-    )
-
-
 def _reason(photos: PhotoSet, i: int, error: Exception) -> str:
     where, why = photos.where(i), str(error)
     return why if where in why else f"{where}: {why}"
