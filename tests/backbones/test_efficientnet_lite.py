@@ -62,7 +62,7 @@ def test_the_fast_way_gives_the_same_features(lite0):
     fast = lite0.features(batch)
     assert fast.shape == (5, 1280) and fast.dtype == torch.float32
     assert torch.allclose(fast, slow, atol=1e-4)
-    assert torch.equal(fast[:1], lite0.features(batch[:1]))  # whatever the batch, a photo has the same features
+    assert torch.allclose(fast[:1], lite0.features(batch[:1]), atol=1e-4)  # to the bit on some processors only
 
 
 def test_the_fast_way_follows_changed_weights(lite0):
