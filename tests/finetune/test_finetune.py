@@ -638,7 +638,7 @@ def test_the_command_ends_with_json_and_protects_what_is_finished(folder, tmp_pa
     assert code == 1 and "not as asked for: classifiers was " in " ".join(output.split())
     fewer = make_photos(tmp_path / "fewer", 7)
     code, output = run_command(*arguments, "--images", fewer, "--resume")
-    assert code == 1 and "not as asked for: photos was " in " ".join(output.split())
+    assert code == 1 and "not as asked for: photo_list was " in " ".join(output.split())
     code, output = run_command(*arguments, "--overwrite")
     assert code == 0 and "photos/s" in output
 

@@ -75,6 +75,13 @@ def check_place(path: Path, training: bool = False) -> None:
         os.rmdir(tempfile.mkdtemp(dir=parent, prefix=".unseen-"))
 
 
+def check_replaces(bundle: Path | None, out: Path, overwrite: bool) -> None:
+    """Before a changed `bundle` is made that is to be saved in `out`: only the bundle itself is replaced unasked."""
+    check_place(out)
+    if (out / "bundle.json").exists() and not overwrite and (bundle is None or out.resolve() != bundle.resolve()):
+        raise UnseenError(f"{out} is another bundle: choose another name, or replace it with --overwrite")
+
+
 def _foreign_file(path: Path) -> str | None:
     """The first name in a folder that neither a bundle nor a training writes: the folder must not be replaced."""
     ours = TRAINING_FILES | (BUNDLE_FILES if (path / "bundle.json").exists() else frozenset())

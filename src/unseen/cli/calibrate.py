@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
-from unseen.cli.app import JsonFlag, command, emit, stdout, tell
+from unseen.cli.app import JsonFlag, command, emit, escaped, stdout, tell
 
 
 @command("calibrate", examples="unseen calibrate my-bundle --images photos/seen-train --out calibrated")
@@ -23,11 +22,11 @@ def calibrate(
 ) -> None:
     """Choose a seen-shift (calibrated stacking) and a novelty threshold on hidden seen classes."""
     from unseen.bundle import Bundle
+    from unseen.bundle.places import check_replaces
     from unseen.calibration import calibrate as choose
-    from unseen.cli.grow import _check_out
 
     old = Bundle.load(bundle)
-    _check_out(bundle, out, overwrite)
+    check_replaces(bundle, out, overwrite)
     chosen = choose(old, images, holdout, candidates, tell)
     chosen.save(out)
     result = {"bundle": str(out), **chosen.solution.details["calibration"]}
@@ -43,5 +42,5 @@ def _show(result: dict) -> None:
     stdout.print(
         f"seen-shift [bold]{result['seen_shift']:.4g}[/bold]: {told}\n"
         f"novelty threshold {result['novelty_threshold']:.4f}, AUROC {result['novelty_auroc']}\n"
-        f"Use it: unseen evaluate {escape(result['bundle'])} --seen-shift auto, or --novelty auto"
+        f"Use it: unseen evaluate {escaped(result['bundle'])} --seen-shift auto, or --novelty auto"
     )

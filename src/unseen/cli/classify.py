@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 
-from unseen.cli.app import JsonFlag, command, emit, say, stdout
+from unseen.cli.app import JsonFlag, command, emit, escaped, say, stdout
 from unseen.errors import UnseenError
 
 BATCH = 32
@@ -59,7 +58,7 @@ def classify(
         for reason in reasons.values():
             _show_explanation(model, reason)
         for item in unreadable:
-            say(f"[red]unreadable[/red] {escape(item['photo'])}: {escape(item['why'])}")
+            say(f"[red]unreadable[/red] {escaped(item['photo'])}: {escaped(item['why'])}")
     if not answers:
         raise typer.Exit(1)
 
@@ -122,14 +121,14 @@ def explanations(model, answers) -> dict:
 
 
 def show_labels(name: str, labels) -> None:
-    table = Table("", "label", "id", "score", "trust", title=escape(name), title_justify="left", title_style="bold")
+    table = Table("", "label", "id", "score", "trust", title=escaped(name), title_justify="left", title_style="bold")
     top = max((label.score for label in labels), default=1.0)
     for place, label in enumerate(labels, 1):
         mark = "[green]seen[/green]" if label.seen else "[magenta]unseen[/magenta]"
         bar = "█" * max(1, round(12 * label.score / top)) if top > 0 else ""
         trust = "" if label.trust is None else f"{label.trust:.2f}"
-        way = escape(" › ".join(label.path[-4:-1]))
-        table.add_row(str(place), f"[bold]{escape(label.name)}[/bold] {mark}\n[dim]{way}[/dim]", escape(label.id),
+        way = escaped(" › ".join(label.path[-4:-1]))
+        table.add_row(str(place), f"[bold]{escaped(label.name)}[/bold] {mark}\n[dim]{way}[/dim]", escaped(label.id),
                       f"{label.score:.3f} [cyan]{bar}[/cyan]", trust)  # fmt: skip
     stdout.print(table)
 
@@ -137,10 +136,10 @@ def show_labels(name: str, labels) -> None:
 def _show_explanation(model, reason) -> None:
     taxonomy = model.bundle.taxonomy
     trust = "" if reason.trust is None else f", trust {reason.trust:.2f}"
-    stdout.print(f"[bold]{escape(reason.name)}[/bold] " + escape(f"({reason.id}{trust}): {reason.definition}"))
+    stdout.print(f"[bold]{escaped(reason.name)}[/bold] " + escaped(f"({reason.id}{trust}): {reason.definition}"))
     table = Table("borrows from", "id", "share", "likeness", "way in the hierarchy")
     for near in reason.neighbours:
-        way = escape(" – ".join(taxonomy.name(i) for i in near.path))
+        way = escaped(" – ".join(taxonomy.name(i) for i in near.path))
         likeness = "" if near.similarity is None else f"{near.similarity:.2f}"
-        table.add_row(escape(near.name), escape(near.id), f"{near.share:.0%}", likeness, way)
+        table.add_row(escaped(near.name), escaped(near.id), f"{near.share:.0%}", likeness, way)
     stdout.print(table)

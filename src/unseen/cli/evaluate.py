@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 
-from unseen.cli.app import JsonFlag, command, emit, stdout, tell
+from unseen.cli.app import JsonFlag, command, emit, escaped, stdout, tell
 from unseen.errors import UnseenError
 
 
@@ -81,7 +80,7 @@ def chosen_number(option: str, text: str, bundle, key: str) -> float:
 
 
 def _show(result, per_class: bool) -> None:
-    title = f"{escape(result.candidates)}: {result.candidate_classes:,} candidates, ties {result.ties}"
+    title = f"{escaped(result.candidates)}: {result.candidate_classes:,} candidates, ties {result.ties}"
     table = Table("Hit@k (%)", *(key.removeprefix("hit@") for key in result.image), title=title, title_justify="left")
     for name, figures in (("over images", result.image), ("over classes", result.class_)):
         table.add_row(name, *(f"{value:.1f}" for value in figures.values()))
@@ -109,5 +108,5 @@ def _show(result, per_class: bool) -> None:
     if per_class:
         table = Table("id", "photos", *result.image)
         for row in result.per_class:
-            table.add_row(escape(row["id"]), str(row["photos"]), *(f"{row[key]:.1f}" for key in result.image))
+            table.add_row(escaped(row["id"]), str(row["photos"]), *(f"{row[key]:.1f}" for key in result.image))
         stdout.print(table)

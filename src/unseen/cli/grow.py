@@ -49,13 +49,14 @@ def add(
         raise UnseenError("--parent and --definition go with --name; in a CSV they are columns")
 
     from unseen.bundle import Bundle
+    from unseen.bundle.places import check_replaces
     from unseen.default import default_bundle
     from unseen.grow import add_classes, already_classes
     from unseen.suggest import slug
     from unseen.taxonomy import Node
     from unseen.taxonomy.sources import read_additions
 
-    _check_out(bundle, out, overwrite)
+    check_replaces(bundle, out, overwrite)
     old = default_bundle(tell) if bundle is None else Bundle.load(bundle)
     if csv is None:
         nodes, known = [Node(id or slug(name[0]), tuple(name or ()), tuple(parent or ()), definition)], []
@@ -86,10 +87,11 @@ def remove(
 ) -> None:
     """Remove classes from a bundle; their children go to their parents."""
     from unseen.bundle import Bundle
+    from unseen.bundle.places import check_replaces
     from unseen.grow import remove_classes
 
     old = Bundle.load(bundle)
-    _check_out(bundle, out, overwrite)
+    check_replaces(bundle, out, overwrite)
     smaller = remove_classes(old, id)
     smaller.save(out)
     result = {"bundle": str(out), "removed": id, "nodes": len(smaller)}
@@ -107,23 +109,15 @@ def rename(
 ) -> None:
     """Give a class of a bundle other names; its classifier stays."""
     from unseen.bundle import Bundle
+    from unseen.bundle.places import check_replaces
     from unseen.grow import rename_class
 
     old = Bundle.load(bundle)
-    _check_out(bundle, out, overwrite)
+    check_replaces(bundle, out, overwrite)
     renamed = rename_class(old, id, name)
     renamed.save(out)
     told = escaped(f"{out}: {id} is now {name[0]}")
     emit({"bundle": str(out), "id": id, "names": name}, json_, lambda: stdout.print(told))
-
-
-def _check_out(bundle: Path | None, out: Path, overwrite: bool) -> None:
-    """Only the bundle itself is replaced unasked; a wrong place is told before the work."""
-    from unseen.bundle.places import check_place
-
-    check_place(out)
-    if (out / "bundle.json").exists() and not overwrite and (bundle is None or out.resolve() != bundle.resolve()):
-        raise UnseenError(f"{out} is another bundle: choose another name, or replace it with --overwrite")
 
 
 def _tell(grown, nodes) -> None:

@@ -6,12 +6,16 @@ import json
 from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from unseen.cli.app import JsonFlag, command, emit, escaped, stdout, tell
 from unseen.errors import UnseenError
+
+if TYPE_CHECKING:
+    from unseen.backbones import Backbone
+    from unseen.bundle import Bundle
 
 
 @command(
@@ -71,43 +75,18 @@ def train(
     from unseen.bundle import Bundle
     from unseen.bundle.places import check_same, is_finished
     from unseen.methods import make_method
-    from unseen.pipeline import default_vectors
     from unseen.pipeline import train as fit
     from unseen.run import Run
-    from unseen.semantics import load_vectors
     from unseen.splits import read_ids
-    from unseen.taxonomy import Taxonomy
 
     settings = parse_settings(setting or [], epochs)
     chosen = asdict(make_method(method, settings).settings)  # here, since train() has other arguments of its own
     run = Run(seed=seed, device=device, resume=resume, checkpoint_every=checkpoint_every)
     ids = read_ids(classes) if classes else None
     if is_finished(out, resume, overwrite):
-        bundle, taxonomy = Bundle.load(out), Taxonomy.load(graph)
-        network = load_backbone(backbone, ids, weights, layer)
-        sources = load_vectors(vectors or default_vectors(method, taxonomy, lambda message: None))
-        hidden = bundle.solution.details.get("holdout", {}).get("classes", 0)
-        then = {
-            "method": bundle.method,
-            "graph": repr(bundle.taxonomy),
-            "vectors": _name_vectors(bundle.vectors.provenance),
-            "backbone": f"{bundle.backbone.name} ({bundle.backbone.checksum[:12]})",
-            "hidden classes": hidden,
-            **bundle.settings,
-            "seed": bundle.seed,
-            "precision": bundle.precision,
-        }
-        now = {
-            "method": method,
-            "graph": repr(taxonomy),
-            "vectors": _name_vectors([source.provenance for source in sources]),
-            "backbone": f"{network.name} ({network.checksum[:12]})",  # its full name, whatever was typed
-            "hidden classes": round(holdout * (len(bundle.seen) + hidden)),
-            **chosen,
-            "seed": seed,
-            "precision": precision,
-        }
-        check_same(out, then, now)
+        bundle, network = Bundle.load(out), load_backbone(backbone, ids, weights, layer)
+        asked = {"method": method, **chosen, "seed": seed, "precision": precision}
+        check_same(out, *_then_and_now(bundle, network, graph, vectors, holdout, asked))
         bundle.check_backbone(network)
         tell(f"{out} is finished already.")
     else:
@@ -129,6 +108,35 @@ def train(
             **settings,
         )
     emit(summary(bundle), json_, lambda: _show(bundle))
+
+
+def _then_and_now(
+    bundle: Bundle, network: Backbone, graph: str, vectors: str | None, holdout: float, asked: dict
+) -> tuple[dict, dict]:
+    """What a finished bundle was made with, and what is asked for now, in words that can be compared."""
+    from unseen.pipeline import default_vectors
+    from unseen.semantics import load_vectors
+    from unseen.taxonomy import Taxonomy
+
+    taxonomy, hidden = Taxonomy.load(graph), bundle.solution.details.get("holdout", {}).get("classes", 0)
+    sources = load_vectors(vectors or default_vectors(asked["method"], taxonomy, lambda message: None))
+    then = {
+        "method": bundle.method,
+        "graph": repr(bundle.taxonomy),
+        "vectors": _name_vectors(bundle.vectors.provenance),
+        "backbone": f"{bundle.backbone.name} ({bundle.backbone.checksum[:12]})",
+        "hidden classes": hidden,
+        **bundle.settings,
+        "seed": bundle.seed,
+        "precision": bundle.precision,
+    }
+    now = {
+        "graph": repr(taxonomy),
+        "vectors": _name_vectors([source.provenance for source in sources]),
+        "backbone": f"{network.name} ({network.checksum[:12]})",  # its full name, whatever was typed
+        "hidden classes": round(holdout * (len(bundle.seen) + hidden)),
+    }
+    return then, {"method": asked["method"], **now, **asked}
 
 
 def _name_vectors(provenance: Iterable[dict]) -> str:

@@ -7,7 +7,6 @@ Runs unchanged under torchrun. What it needs of the method: classifiers for the 
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +16,7 @@ from unseen.backbones import Backbone
 from unseen.bundle import Bundle
 from unseen.bundle.places import check_place, training_folder
 from unseen.errors import UnseenError
-from unseen.finetune.photo_sets import PhotoSet, open_photo_set
+from unseen.finetune.photo_sets import open_photo_set
 from unseen.finetune.settings import FinetuneSettings
 from unseen.finetune.stage2 import Stage2
 from unseen.processes import Processes
@@ -63,7 +62,7 @@ def finetune(
         facts = stage.train() | {
             "empty_classes": len(photos.empty_classes),
             "skipped_classes": len(photos.skipped_classes),
-            "made_from": identify(bundle, photos),
+            "made_from": stage.made_from,
         }
         if stage.unreadable:
             say(f"{len(stage.unreadable)} photos could not be read and were left out. {facts['unreadable_photos'][0]}")
@@ -72,12 +71,6 @@ def finetune(
             tuned.save(out, training=True)
         processes.wait()
     return tuned
-
-
-def identify(bundle: Bundle, photos: PhotoSet) -> dict[str, str]:
-    """What a finetuning is made from: the network and the classifiers that it begins with, and the list of photos."""
-    classifiers = hashlib.sha256(bundle.solution.classifiers[bundle.seen].tobytes()).hexdigest()
-    return {"network": bundle.backbone.checksum[:12], "classifiers": classifiers[:12], "photos": photos.digest()}
 
 
 def _finetuned(bundle: Bundle, network: Backbone, facts: dict[str, Any], run: Run) -> Bundle:

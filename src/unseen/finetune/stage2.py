@@ -42,6 +42,12 @@ LOG_EVERY = 10  # steps
 LISTED = 100  # unreadable photos that a bundle names
 
 
+def identify(bundle: Bundle, photos: PhotoSet) -> dict[str, str]:
+    """What a finetuning is made from: the network and the classifiers that it begins with, and the list of photos."""
+    classifiers = hashlib.sha256(bundle.solution.classifiers[bundle.seen].tobytes()).hexdigest()
+    return {"network": bundle.backbone.checksum[:12], "classifiers": classifiers[:12], "photo_list": photos.digest()}
+
+
 class SeenHead(nn.Module):
     """Photos B x 3 x H x W -> logits B x M under frozen classifiers (M x P)."""
 
@@ -90,14 +96,13 @@ class Stage2:
         half = settings.mixed_precision and self.device.type == "cuda"
         self.dtype = torch.float32 if not half else torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=self.dtype == torch.float16)
+        self.made_from = identify(bundle, photos)
         self.identity = {
             **{key: value for key, value in asdict(settings).items() if key != "patience"},
             "seed": run.seed,
             "processes": processes.world,
             "photos": len(self.train_photos),
-            "photo_list": photos.digest(),
-            "network": bundle.backbone.checksum,
-            "classifiers": hashlib.sha256(self.head.weight.cpu().numpy().tobytes()).hexdigest()[:12],
+            **self.made_from,
         }
         self.unreadable: dict[int, str] = {}  # photo -> reason
         self.best: tuple[float, int] | None = None  # validation accuracy and its epoch
