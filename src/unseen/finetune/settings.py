@@ -6,6 +6,14 @@ import math
 from dataclasses import dataclass
 
 from unseen.errors import UnseenError
+from unseen.settings import AT_LEAST_1, BELOW_1, NOT_NEGATIVE, POSITIVE, check_settings
+
+LIMITS = {
+    **dict.fromkeys(("epochs", "batch", "accumulate"), AT_LEAST_1),
+    **dict.fromkeys(("learning_rate", "scale"), POSITIVE),
+    **dict.fromkeys(("weight_decay", "patience"), NOT_NEGATIVE),
+    **dict.fromkeys(("momentum", "validation"), BELOW_1),
+}
 
 
 @dataclass(frozen=True)
@@ -27,22 +35,9 @@ class FinetuneSettings:
     patience: int = 0  # stop after so many epochs without a better validation, and keep the best; 0: never
 
     def __post_init__(self):
-        at_least = {"epochs": 1, "batch": 1, "accumulate": 1, "patience": 0, "weight_decay": 0}
-        for name, least in at_least.items():
-            if getattr(self, name) < least:
-                raise UnseenError(f"{name} must be {least} or more, not {getattr(self, name)}")
-        for name in ("learning_rate", "scale", "weight_decay"):
-            if not math.isfinite(getattr(self, name)):
-                raise UnseenError(f"{name} must be a finite number, not {getattr(self, name)}")
-        for name in ("learning_rate", "scale"):
-            if not getattr(self, name) > 0:
-                raise UnseenError(f"{name} must be more than 0, not {getattr(self, name)}")
-        if not 0 <= self.momentum < 1:
-            raise UnseenError(f"momentum must be from 0 to less than 1, not {self.momentum}")
+        check_settings("stage 2", self, LIMITS)
         if self.schedule not in ("constant", "cosine"):
             raise UnseenError(f"schedule is constant or cosine, not {self.schedule!r}")
-        if not 0 <= self.validation < 1:
-            raise UnseenError(f"validation is a share of the photos, from 0 to less than 1; not {self.validation}")
         if self.patience and not self.validation:
             raise UnseenError("stopping early needs validation photos: give --validation, for example 0.1")
 
