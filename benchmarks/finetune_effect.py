@@ -18,12 +18,13 @@ from pathlib import Path
 import numpy as np
 
 import unseen
-from unseen.evaluate import evaluate
-from unseen.finetune import FinetuneSettings, finetune
-from unseen.recipes import Row
-from unseen.reproduce.levels import find_level
-from unseen.reproduce.trainings import Trainings
-from unseen.run import Run, write_atomically
+from unseen.evaluation.protocol import evaluate
+from unseen.finetuning import FinetuneSettings, finetune
+from unseen.reproduction.levels import find_level
+from unseen.reproduction.recipe import Row
+from unseen.reproduction.trainings import Trainings
+from unseen.runtime.files import write_atomically
+from unseen.runtime.run import Run
 
 METHODS = ("dgp", "sgcn", "kin")
 LISTS = ("2-hops", "3-hops", "all")

@@ -22,17 +22,18 @@ import numpy as np
 from scipy.stats import spearmanr
 
 from unseen.backbones import load_backbone
+from unseen.evaluation.metrics import HitCounter
 from unseen.features import FeatureStore
-from unseen.graph import hop_groups
-from unseen.kin import Kin, KinSettings, choose
-from unseen.kin.inputs import gather, mixed
-from unseen.metrics import HitCounter
-from unseen.problem import Problem
-from unseen.projections import Append1
-from unseen.ridge import Ridges, leave_groups_out, leave_one_out
-from unseen.run import Run
+from unseen.methods.graph.adjacency import hop_groups
+from unseen.methods.kin import Kin, KinSettings
+from unseen.methods.kin import choice as choose
+from unseen.methods.kin.inputs import gather, mixed
+from unseen.methods.problem import Problem
+from unseen.methods.projections import Append1
+from unseen.methods.ridge import Ridges, leave_groups_out, leave_one_out
+from unseen.runtime.run import Run
+from unseen.scoring.candidates import paper_list
 from unseen.semantics import class_vectors, load_vectors
-from unseen.splits import paper_list
 from unseen.taxonomy import Taxonomy
 
 LISTS = ("2-hops", "3-hops", "all")

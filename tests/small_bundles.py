@@ -11,9 +11,9 @@ from torch import nn
 
 from unseen.backbones import Backbone, PhotoTransform, from_module
 from unseen.bundle import Bundle
-from unseen.pipeline import train
-from unseen.run import Run
+from unseen.runtime.run import Run
 from unseen.taxonomy import Taxonomy
+from unseen.training.stage1 import train
 
 ZEBRA, GIRAFFE, OKAPI, HORSE = "n02391049", "n02439033", "n02439398", "n02374451"
 DOG, BEAGLE, POODLE, TABBY = "n02084071", "n02088364", "n02113335", "n02123045"

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from unseen.methods import make_method
-from unseen.models.method import GraphMethod
-from unseen.problem import Problem, normalise_rows
+from unseen.methods.graph.method import GraphMethod
+from unseen.methods.problem import Problem, normalise_rows
 from unseen.semantics import ClassVectors
 from unseen.taxonomy import Taxonomy
 

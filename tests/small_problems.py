@@ -6,7 +6,8 @@ from collections import Counter
 
 import numpy as np
 
-from unseen.problem import Problem, SeenFeatures, normalise_rows
+from unseen.features.store import SeenFeatures
+from unseen.methods.problem import Problem, normalise_rows
 from unseen.semantics import ClassVectors, Coverage
 from unseen.taxonomy import Taxonomy
 

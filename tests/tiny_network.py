@@ -19,8 +19,8 @@ from small_problems import SEEN, make_taxonomy, make_vectors
 from unseen.backbones import Backbone, PhotoTransform, from_module
 from unseen.bundle import BackboneInfo, Bundle
 from unseen.methods import Solution
-from unseen.problem import normalise_rows
-from unseen.projections import Append1
+from unseen.methods.problem import normalise_rows
+from unseen.methods.projections import Append1
 
 SIZE, FEATURES = 24, 16
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from unseen.assets import sha256
+from unseen.runtime.files import sha256
 from unseen.web.samples import SAMPLES
 
 LONG_SIDE = 480  # pixels: sharp on a phone, and more than any network reads

@@ -12,7 +12,7 @@ from __future__ import annotations
 import sys
 import zipfile
 
-from unseen.splits import paper_list
+from unseen.scoring.candidates import paper_list
 from unseen.taxonomy import Taxonomy
 
 PERSON = "n00007846"

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from small_bundles import DOG, OKAPI, SEEN, ZEBRA
+from unseen.advice.suggestions import suggest, to_csv
 from unseen.bundle import Bundle
-from unseen.suggest import suggest, to_csv
 from unseen.taxonomy import Taxonomy
 
 BUNDLE = ("--bundle", "bundle", "--device", "cpu")
@@ -79,7 +79,7 @@ def test_the_csv_of_suggestions_as_it_is(here, unseen):
 
 
 def test_without_a_bundle_the_default_one_grows(here, unseen, monkeypatch):
-    monkeypatch.setattr("unseen.default.default_bundle", lambda say: Bundle.load("bundle"))
+    monkeypatch.setattr("unseen.training.default.default_bundle", lambda say: Bundle.load("bundle"))
     done = unseen("add", "--name", "pup", "--parent", DOG, "--out", "grown", "--json")
     assert done.code == 0 and done.json["nodes"] == 44 and len(Bundle.load("bundle")) == 43
     done = unseen("add", "--name", "pup", "--parent", DOG, "--out", "bundle")

@@ -149,7 +149,7 @@ def test_skipping_what_the_hierarchy_lacks(here, unseen):
 
 
 def test_brackets_in_messages_are_kept(here, unseen, monkeypatch):
-    monkeypatch.setattr("unseen.pipeline.encoder_installed", lambda: False)
+    monkeypatch.setattr("unseen.training.stage1.encoder_installed", lambda: False)
     Path("tree.csv").write_text(Path("tree.csv").read_text() + "x,[red] thing,n00001740\n")
     options = [part for pair in zip(OWN[::2], OWN[1::2], strict=True) for part in pair if pair[0] != "--vectors"]
     done = unseen("train", *options, "--out", "new")
@@ -197,7 +197,7 @@ def test_stopped_from_outside_and_resumed(here, unseen):
 def test_an_interrupted_replacement_goes_on(here, unseen, monkeypatch):
     """The bundle that is to be replaced stays whole meanwhile."""
     from unseen.errors import UnseenError
-    from unseen.fit import Training
+    from unseen.methods.graph.training import Training
 
     command = ["train", "--method", "dgp", *OWN, "--set", "hidden=16", "--epochs", 6, "--checkpoint-every", 2]
     command += ["--out", "bundle"]

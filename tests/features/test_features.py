@@ -21,12 +21,12 @@ import torch
 from PIL import Image
 
 import tiny_network
-from unseen import features
 from unseen.backbones import PhotoTransform, load_backbone
 from unseen.errors import UnseenError
+from unseen.evaluation.metrics import HitCounter
 from unseen.features import build_store, builder
+from unseen.features import construction as features
 from unseen.features.store import FeatureStore, block_path, blocks_of, read_index
-from unseen.metrics import HitCounter
 from unseen.scoring import Scorer
 
 TESTS = Path(__file__).parents[1]

@@ -13,6 +13,7 @@ import pytest
 
 from unseen import assets
 from unseen.errors import UnseenError
+from unseen.runtime.files import sha256
 from unseen.semantics import (
     CallableVectors,
     ClassVectors,
@@ -174,7 +175,7 @@ def test_a_file_is_looked_up_like_the_built_in(file):
         3,
         "lower",
     )
-    assert told["sha256"] == assets.sha256(file)
+    assert told["sha256"] == sha256(file)
 
 
 # --- callables --------------------------------------------------------------------------------------------------------

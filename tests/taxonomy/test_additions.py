@@ -7,7 +7,8 @@ import pytest
 from unseen.errors import UnseenError
 from unseen.taxonomy import Node, Taxonomy
 from unseen.taxonomy.additions import check_connected, completed, connecting_nodes, reserve_of
-from unseen.taxonomy.sources import read_additions, wordnet_gloss
+from unseen.taxonomy.sources import read_additions
+from unseen.taxonomy.wordnet import wordnet_gloss
 
 OKAPI, DOG, CANINE, ANIMAL, CARNIVORE = "n02439398", "n02084071", "n02083346", "n00015388", "n02075296"
 

@@ -9,10 +9,10 @@ from PIL import Image
 from torch import nn
 
 from unseen.backbones.base import Backbone
-from unseen.backbones.transform import PhotoTransform
 from unseen.classifier import ZeroShotClassifier
-from unseen.pipeline import train
+from unseen.photos.transforms import PhotoTransform
 from unseen.taxonomy import Taxonomy
+from unseen.training.stage1 import train
 
 PARENTS = {
     "thing": [],

@@ -42,8 +42,8 @@ def driver(tmp_path_factory):
 @pytest.fixture(scope="session")
 def bundles(tmp_path_factory) -> list[Path]:
     """The default bundle, and one by another method."""
-    from unseen.default import default_bundle
-    from unseen.pipeline import train
+    from unseen.training.default import default_bundle
+    from unseen.training.stage1 import train
 
     default_bundle()
     other = tmp_path_factory.mktemp("bundles") / "conse"

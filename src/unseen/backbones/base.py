@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from unseen.backbones.transform import PhotoTransform
 from unseen.errors import UnseenError
+from unseen.photos.transforms import PhotoTransform
 
 Weights = Mapping[str, Tensor | np.ndarray]
 

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
-import os
 import pickle
-import sys
 import threading
-import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,8 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from unseen.backbones.base import Backbone
-from unseen.backbones.transform import PhotoTransform
 from unseen.errors import UnseenError
+from unseen.photos.transforms import PhotoTransform
+from unseen.runtime.modules import describe_error, import_object
 
 SAVE_ALONE = "Save the tensors alone: torch.save(model.state_dict(), file)."
 
@@ -147,27 +144,8 @@ def _some(names) -> str:
 
 
 def import_network(spec: str) -> nn.Module:
-    """What `package.module:callable` returns. Modules of the current folder are found, as `python -m` finds them."""
-    where, _, what = spec.partition(":")
-    here = os.getcwd()
-    added = here not in sys.path and "" not in sys.path
-    if added:
-        sys.path.insert(0, here)
-    try:
-        made = importlib.import_module(where)
-        for part in what.split("."):
-            made = getattr(made, part)
-    except ModuleNotFoundError as error:
-        if error.name and (where == error.name or where.startswith(f"{error.name}.")):
-            raise UnseenError(f"{spec}: there is no Python module {error.name!r} here, nor is it installed.") from None
-        raise UnseenError(f"{spec}: importing {where} failed: {error}.") from error
-    except AttributeError as error:
-        raise UnseenError(f"{spec}: {error}.") from None
-    except Exception as error:  # whatever the user's module does wrong
-        raise UnseenError(f"{spec}: importing {where} failed: {_told(error)}.") from error
-    finally:
-        if added:
-            sys.path.remove(here)
+    """What `package.module:callable` returns."""
+    made = import_object(spec)
     if isinstance(made, nn.Module):
         return made
     if not callable(made):
@@ -177,17 +155,10 @@ def import_network(spec: str) -> nn.Module:
     try:
         network = made()
     except Exception as error:
-        raise UnseenError(f"{spec}: calling it without arguments failed: {_told(error)}.") from error
+        raise UnseenError(f"{spec}: calling it without arguments failed: {describe_error(error)}.") from error
     if not isinstance(network, nn.Module):
         raise UnseenError(f"{spec}: must return an nn.Module, not {type(network).__name__}.")
     return network
-
-
-def _told(error: Exception) -> str:
-    """The error in a line, with the place in the user's file where it came about."""
-    frames = traceback.extract_tb(error.__traceback__)
-    where = f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
-    return f"{type(error).__name__}: {error}{where}"
 
 
 def _from_torch(path: Path) -> bool:

@@ -21,8 +21,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
-from unseen.backbones.transform import PhotoTransform
 from unseen.errors import UnseenError
+from unseen.photos.transforms import PhotoTransform
 
 
 @dataclass(frozen=True)

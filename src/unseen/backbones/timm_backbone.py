@@ -12,8 +12,8 @@ from torch import nn
 from unseen.assets import imagenet_1k
 from unseen.backbones.base import Backbone, Weights, check_class_ids, load_strictly
 from unseen.backbones.custom import HookedBackbone, find_classifier
-from unseen.backbones.transform import PhotoTransform
 from unseen.errors import UnseenError
+from unseen.photos.transforms import PhotoTransform
 
 
 def load_timm(name: str, classes: Sequence[str] | None, weights: Weights | None, layer: str | None) -> Backbone:

@@ -19,13 +19,13 @@ from torch.nn import functional as F
 
 from unseen.backbones import Backbone, load_backbone
 from unseen.bundle import BackboneInfo, Bundle
-from unseen.finetune.photo_sets import PhotoSet, open_photo_set
-from unseen.finetune.settings import FinetuneSettings
-from unseen.finetune.stage2 import SeenHead, Stage2
+from unseen.finetuning.loop import SeenHead, Stage2
+from unseen.finetuning.photo_sets import PhotoSet, open_photo_set
+from unseen.finetuning.settings import FinetuneSettings
 from unseen.methods import Solution
-from unseen.processes import Processes
-from unseen.projections import Append1
-from unseen.run import Run
+from unseen.methods.projections import Append1
+from unseen.runtime.processes import Processes
+from unseen.runtime.run import Run
 from unseen.semantics import ClassVectors, Coverage
 from unseen.taxonomy import Taxonomy
 
@@ -112,12 +112,3 @@ def _bundle(backbone: Backbone) -> Bundle:
     info = BackboneInfo(backbone.name, backbone.checksum, backbone.num_features, ids)
     vectors = ClassVectors((), (), [], Coverage(len(ids), ids, {}))
     return Bundle(taxonomy, np.arange(len(ids)), known, vectors, Solution(known, Append1(), {}, {}), "dgp", {}, info)
-
-
-def show(result: dict[str, Any]) -> None:
-    from unseen.cli.app import stdout
-
-    stdout.print(
-        f"finetuning: {result['loop_photos_per_s']} photos/s, bare network step {result['bare_photos_per_s']}: "
-        f"ratio {result['ratio']} (batch {result['batch']}, {result['workers']} workers, {result['threads']} threads)"
-    )

@@ -64,20 +64,6 @@ def run(single: int = 40, parallel: int = 20, requests: int = 2000) -> dict[str,
         process.wait(30)
 
 
-def show(result: dict[str, Any]) -> None:
-    from unseen.cli.app import stdout
-
-    stdout.print(
-        f"one photo over {result['classes']:,} classes: {result['single_ms']} ms (95 %: {result['single_p95_ms']})"
-    )
-    stdout.print(f"one photo of 12 megapixels: {result['phone_photo_ms']} ms")
-    stdout.print(f"{result['parallel']} at once: {result['parallel_s']} s, {result['errors']} errors")
-    stdout.print(
-        f"{result['requests']:,} requests: memory {result['memory_before_mb']} -> {result['memory_half_mb']} -> "
-        f"{result['memory_after_mb']} MB, {result['batch_mean']} photos a run of the network"
-    )
-
-
 def _classify(host: str, port: int, photo: bytes) -> tuple[int, float]:
     """(status, seconds) of one request on a connection of its own."""
     edge = "edge-of-a-part"

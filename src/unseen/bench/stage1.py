@@ -16,13 +16,13 @@ import torch
 from torch import Tensor
 
 from unseen.assets import find_asset, imagenet_1k
-from unseen.fit import FitSettings, Training, half_squares
-from unseen.graph import Adjacency, receptive_field
 from unseen.methods import get_method
-from unseen.models.method import GraphMethod
-from unseen.models.network import GraphNetwork, MaskSource
-from unseen.problem import normalise_rows
-from unseen.progress import progress
+from unseen.methods.graph.adjacency import Adjacency, receptive_field
+from unseen.methods.graph.method import GraphMethod
+from unseen.methods.graph.network import GraphNetwork, MaskSource
+from unseen.methods.graph.training import FitSettings, Training, half_squares
+from unseen.methods.problem import normalise_rows
+from unseen.runtime.progress import progress
 from unseen.taxonomy import Taxonomy
 
 METHODS = ("dgp", "sgcn", "gcnz")

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import save
 
-from unseen.assets import sha256
 from unseen.errors import UnseenError
-from unseen.run import CHECKPOINT
+from unseen.runtime.checkpoints import CHECKPOINT
+from unseen.runtime.files import sha256
 
 FORMAT = 1
 CHECKED = ("classes.json", "classifiers.safetensors", "state.safetensors", "log.jsonl")  # files with a checksum

@@ -12,7 +12,8 @@ from typing import Any
 
 from unseen.bundle.files import BUNDLE_FILES
 from unseen.errors import UnseenError
-from unseen.run import CHECKPOINT, writing
+from unseen.runtime.checkpoints import CHECKPOINT
+from unseen.runtime.files import writing
 
 RETRAINING = "retraining"
 TRAINING_FILES = frozenset({CHECKPOINT, "log.jsonl"})

@@ -23,7 +23,7 @@ def calibrate(
     """Choose a seen-shift (calibrated stacking) and a novelty threshold on hidden seen classes."""
     from unseen.bundle import Bundle
     from unseen.bundle.places import check_replaces
-    from unseen.calibration import calibrate as choose
+    from unseen.calibration.shift import calibrate as choose
 
     old = Bundle.load(bundle)
     check_replaces(bundle, out, overwrite)

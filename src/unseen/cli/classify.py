@@ -65,7 +65,7 @@ def classify(
 
 def open_model(bundle: Path | None, device: str):
     from unseen.classifier import ZeroShotClassifier, load
-    from unseen.default import default_bundle
+    from unseen.training.default import default_bundle
 
     return ZeroShotClassifier(default_bundle(say), device=device) if bundle is None else load(bundle, device=device)
 
@@ -95,7 +95,7 @@ def label_photos(model, sources: list[tuple[str, object]], k: int, candidates: s
     import numpy as np
 
     from unseen.photos import read_photo
-    from unseen.progress import progress
+    from unseen.runtime.progress import progress
 
     answers, unreadable, wanted = [], [], model.backbone.transform.resize
     with progress("Looking at photos", len(sources), enabled=len(sources) > BATCH) as bar:

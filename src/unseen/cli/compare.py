@@ -40,16 +40,16 @@ def compare(
     """Train and evaluate all methods on the same features and candidates, and print one table."""
     from dataclasses import replace
 
-    from unseen.methods import METHODS, get_method
-    from unseen.reproduce import Reproduction
-    from unseen.reproduce.compare import compare as run
-    from unseen.reproduce.compare import page
-    from unseen.reproduce.levels import Lengths, find_level
-    from unseen.run import write_atomically
+    from unseen.methods import get_method, method_names
+    from unseen.reproduction import Reproduction
+    from unseen.reproduction.compare import compare as run
+    from unseen.reproduction.compare import page
+    from unseen.reproduction.levels import Lengths, find_level
+    from unseen.runtime.files import write_atomically
 
     if average not in ("class", "image"):
         raise UnseenError(f"--average is class or image, not {average!r}")
-    names = [name.strip() for name in methods.split(",")] if methods else list(METHODS)
+    names = [name.strip() for name in methods.split(",")] if methods else method_names()
     for name in names:
         get_method(name.partition(":")[0])
     level = find_level(photos)
@@ -63,7 +63,7 @@ def compare(
 
 
 def _show(rows: list[dict[str, Any]], average: str) -> None:
-    from unseen.reproduce.compare import table
+    from unseen.reproduction.compare import table
 
     header, *cells = table([row for row in rows if "left_out" not in row], average)
     if cells:

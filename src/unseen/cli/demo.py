@@ -14,8 +14,8 @@ SHOWN = 3  # labels a photo in the demo
 def demo(json_: JsonFlag = False) -> None:
     """Predict classifiers for 21,842 classes from the 1,000 a network knows, check them, and name sample photos."""
     from unseen.classifier import ZeroShotClassifier
-    from unseen.default import default_bundle
-    from unseen.pipeline import train
+    from unseen.training.default import default_bundle
+    from unseen.training.stage1 import train
     from unseen.web.samples import sample_photos
 
     started = time.monotonic()

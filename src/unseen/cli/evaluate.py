@@ -49,7 +49,7 @@ def evaluate(
 ) -> None:
     """Hit@k on photos of a folder DIR/<class id>/*, averaged over images and over classes, with the coverage."""
     from unseen.classifier import load
-    from unseen.evaluate import evaluate as measure
+    from unseen.evaluation.protocol import evaluate as measure
 
     model = load(bundle, device=device)
     shift = chosen_number("--seen-shift", seen_shift, model.bundle, "seen_shift")

@@ -30,7 +30,7 @@ def export(
 ) -> None:
     """Write network and classes as one file that needs no unseen to run."""
     from unseen.classifier import load
-    from unseen.export import export as write
+    from unseen.exporting.files import export as write
 
     result = write(load(bundle, device="cpu"), to, out, candidates, half)
     emit(result, json_, lambda: _show(result))

@@ -48,7 +48,7 @@ def features(
 ) -> None:
     """Compute the features of all photos of a folder, once: interrupt it, run it again, add photos, it goes on."""
     from unseen.features import build_store
-    from unseen.processes import Processes
+    from unseen.runtime.processes import Processes
 
     first = int(os.environ.get("RANK", "0")) == 0  # of torchrun's processes one speaks
     with Processes(device) as processes:
@@ -78,7 +78,7 @@ def features(
 
 def _load_network(backbone: str, bundle: Path | None, classes: Path | None, layer: str | None, weights: Path | None):
     from unseen.backbones import load_backbone
-    from unseen.splits import read_ids
+    from unseen.scoring.candidates import read_ids
 
     if bundle is None:
         return load_backbone(backbone, read_ids(classes) if classes else None, weights, layer)

@@ -60,11 +60,11 @@ def finetune(
     """Finetune the network under the predicted classifiers of its seen classes (the paper's second stage)."""
     from unseen.bundle import Bundle
     from unseen.bundle.places import check_same, is_finished
-    from unseen.finetune import FinetuneSettings
-    from unseen.finetune import finetune as tune
-    from unseen.finetune.photo_sets import open_photo_set
-    from unseen.finetune.stage2 import identify
-    from unseen.run import Run
+    from unseen.finetuning import FinetuneSettings
+    from unseen.finetuning import finetune as tune
+    from unseen.finetuning.loop import identify
+    from unseen.finetuning.photo_sets import open_photo_set
+    from unseen.runtime.run import Run
 
     finished = is_finished(out, resume, overwrite)
     first = int(os.environ.get("RANK", "0")) == 0  # of torchrun's processes one speaks

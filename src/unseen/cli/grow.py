@@ -49,12 +49,12 @@ def add(
         raise UnseenError("--parent and --definition go with --name; in a CSV they are columns")
 
     from unseen.bundle import Bundle
+    from unseen.bundle.growth import add, already_classes
     from unseen.bundle.places import check_replaces
-    from unseen.default import default_bundle
-    from unseen.grow import add_classes, already_classes
-    from unseen.suggest import slug
+    from unseen.runtime.text import slug
     from unseen.taxonomy import Node
     from unseen.taxonomy.sources import read_additions
+    from unseen.training.default import default_bundle
 
     check_replaces(bundle, out, overwrite)
     old = default_bundle(tell) if bundle is None else Bundle.load(bundle)
@@ -69,7 +69,7 @@ def add(
         if known:
             some = ", ".join(known[:5]) + (", ..." if len(known) > 5 else "")
             tell(f"{len(known):,} classes of {csv} are in the bundle already: {some}")
-    grown = add_classes(old, nodes, vectors)
+    grown = add(old, nodes, vectors)
     grown.save(out)
     _tell(grown, nodes)
     added = [_describe(grown, node.id) for node in nodes]
@@ -87,12 +87,12 @@ def remove(
 ) -> None:
     """Remove classes from a bundle; their children go to their parents."""
     from unseen.bundle import Bundle
+    from unseen.bundle.growth import remove
     from unseen.bundle.places import check_replaces
-    from unseen.grow import remove_classes
 
     old = Bundle.load(bundle)
     check_replaces(bundle, out, overwrite)
-    smaller = remove_classes(old, id)
+    smaller = remove(old, id)
     smaller.save(out)
     result = {"bundle": str(out), "removed": id, "nodes": len(smaller)}
     emit(result, json_, lambda: stdout.print(f"{escaped(out)}: {len(smaller):,} nodes left"))
@@ -109,12 +109,12 @@ def rename(
 ) -> None:
     """Give a class of a bundle other names; its classifier stays."""
     from unseen.bundle import Bundle
+    from unseen.bundle.growth import rename
     from unseen.bundle.places import check_replaces
-    from unseen.grow import rename_class
 
     old = Bundle.load(bundle)
     check_replaces(bundle, out, overwrite)
-    renamed = rename_class(old, id, name)
+    renamed = rename(old, id, name)
     renamed.save(out)
     told = escaped(f"{out}: {id} is now {name[0]}")
     emit({"bundle": str(out), "id": id, "names": name}, json_, lambda: stdout.print(told))

@@ -41,7 +41,9 @@ def gather() -> dict:
     import torch
 
     from unseen import __version__
-    from unseen.assets import cache_folder, data_file, find_asset, manifest, sha256
+    from unseen.assets import data_file, find_asset, manifest
+    from unseen.runtime.files import sha256
+    from unseen.runtime.folders import cache_folder
 
     versions = {"unseen": __version__, "python": platform.python_version()}
     for package in PACKAGES:

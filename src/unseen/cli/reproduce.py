@@ -68,12 +68,12 @@ def reproduce(
     """
     from dataclasses import replace
 
-    from unseen.processes import Processes
-    from unseen.recipes import ORDER, load_recipe
-    from unseen.reproduce import Reproduction
-    from unseen.reproduce.analysis import analyse
-    from unseen.reproduce.levels import LENGTHS, find_level
-    from unseen.reproduce.report import write_report
+    from unseen.reproduction import Reproduction
+    from unseen.reproduction.analysis import analyse
+    from unseen.reproduction.levels import LENGTHS, find_level
+    from unseen.reproduction.recipe import ORDER, load_recipe
+    from unseen.reproduction.report import write_report
+    from unseen.runtime.processes import Processes
 
     names = ORDER if table == "all" else (load_recipe(table).name,)
     level = find_level(photos, imagenet_21k, imagenet_1k)
@@ -121,14 +121,14 @@ def report(
     json_: JsonFlag = False,
 ) -> None:
     """Make the report again from saved results, without running anything."""
-    from unseen.reproduce.report import write_report
+    from unseen.reproduction.report import write_report
 
     written = write_report(work, out, photos)
     emit(written, json_, lambda: _print(f"{written['html']}  {written['markdown']}"))
 
 
 def _show(result: dict) -> None:
-    from unseen.reproduce.report_tables import tables_of
+    from unseen.reproduction.report_tables import tables_of
 
     for saved in result["tables"].values():
         title = f"{saved['title']} ({saved['paper']}), level {saved['level']}"

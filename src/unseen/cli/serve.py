@@ -78,7 +78,7 @@ def serve(
 def open_models(paths: list[Path], device: str) -> dict:
     """Classifiers by the names of their folders; a name that comes twice gets a number."""
     from unseen.classifier import ZeroShotClassifier, load
-    from unseen.default import default_bundle
+    from unseen.training.default import default_bundle
 
     models: dict = {}
     for path in paths or [DEFAULT]:

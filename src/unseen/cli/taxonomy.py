@@ -34,10 +34,10 @@ def check(
     json_: JsonFlag = False,
 ) -> None:
     """Validate a hierarchy and tell what can be hoped for its classes: shape, vectors, distance to seen classes."""
+    from unseen.advice.checkup import check_up
     from unseen.assets import imagenet_1k
-    from unseen.checkup import check_up
+    from unseen.scoring.candidates import read_ids
     from unseen.semantics import class_vectors, load_vectors
-    from unseen.splits import read_ids
     from unseen.taxonomy import Taxonomy
 
     taxonomy = Taxonomy.load(file)
@@ -99,9 +99,9 @@ def suggest(
     json_: JsonFlag = False,
 ) -> None:
     """Find a place in WordNet for names that come without a hierarchy. The CSV is a proposal: read it over."""
-    from unseen.run import write_atomically
-    from unseen.suggest import suggest as place
-    from unseen.suggest import to_csv
+    from unseen.advice.suggestions import suggest as place
+    from unseen.advice.suggestions import to_csv
+    from unseen.runtime.files import write_atomically
     from unseen.taxonomy.readers import read_text
 
     lines = [line.strip() for line in read_text(names).splitlines() if line.strip()]

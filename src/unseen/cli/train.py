@@ -75,9 +75,9 @@ def train(
     from unseen.bundle import Bundle
     from unseen.bundle.places import check_same, is_finished
     from unseen.methods import make_method
-    from unseen.pipeline import train as fit
-    from unseen.run import Run
-    from unseen.splits import read_ids
+    from unseen.runtime.run import Run
+    from unseen.scoring.candidates import read_ids
+    from unseen.training.stage1 import train as fit
 
     settings = parse_settings(setting or [], epochs)
     chosen = asdict(make_method(method, settings).settings)  # here, since train() has other arguments of its own
@@ -114,9 +114,9 @@ def _then_and_now(
     bundle: Bundle, network: Backbone, graph: str, vectors: str | None, holdout: float, asked: dict
 ) -> tuple[dict, dict]:
     """What a finished bundle was made with, and what is asked for now, in words that can be compared."""
-    from unseen.pipeline import default_vectors
     from unseen.semantics import load_vectors
     from unseen.taxonomy import Taxonomy
+    from unseen.training.stage1 import default_vectors
 
     taxonomy, hidden = Taxonomy.load(graph), bundle.solution.details.get("holdout", {}).get("classes", 0)
     sources = load_vectors(vectors or default_vectors(asked["method"], taxonomy, lambda message: None))

@@ -17,20 +17,11 @@ from torch.utils.data import DataLoader, Dataset
 
 from unseen.backbones import Backbone, PhotoTransform
 from unseen.errors import UnseenError
-from unseen.features.store import (
-    BLOCK,
-    Index,
-    Source,
-    block_path,
-    blocks_of,
-    read_features,
-    read_index,
-    write_block,
-)
+from unseen.features.store import BLOCK, Index, Source, block_path, blocks_of, read_features, read_index, write_block
 from unseen.photos import photos_in
-from unseen.progress import Bar
-from unseen.threads import separate_threads, thread_count
-from unseen.workers import watch_workers
+from unseen.runtime.progress import Bar
+from unseen.runtime.threads import separate_threads, thread_count
+from unseen.runtime.workers import watch_workers
 
 
 class _Block:

@@ -1,4 +1,4 @@
-"""Features of photos on disk: what a store holds, and how it is read. `unseen.features` makes it.
+"""Features of photos on disk: what a store holds, and how it is read. `unseen.features.construction` makes it.
 
     STORE/
       store.json          the network (name, checksum, transform), and the precision of the features
@@ -27,8 +27,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from unseen.errors import UnseenError
-from unseen.problem import SeenFeatures
-from unseen.run import write_atomically
+from unseen.runtime.files import write_atomically
 
 if TYPE_CHECKING:
     from unseen.backbones import Backbone
@@ -63,6 +62,14 @@ class FeatureBatch(NamedTuple):
     features: np.ndarray  # n x D, float32
     class_ids: list[str]
     paths: list[str]  # <class id>/<name>
+
+
+@dataclass(frozen=True)
+class SeenFeatures:
+    """Features of photos of seen classes, for the methods that learn from photos."""
+
+    matrix: np.ndarray  # n x D, float32
+    labels: np.ndarray  # n, int64: position of the photo's class in Problem.seen
 
 
 class FeatureStore:

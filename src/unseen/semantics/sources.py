@@ -11,6 +11,7 @@ import numpy as np
 
 from unseen import assets
 from unseen.errors import UnseenError
+from unseen.runtime.files import sha256
 from unseen.semantics.text_encoder import sentence
 from unseen.semantics.vector_cache import load_vector_file, split_member
 from unseen.semantics.word_lookup import MODES, WordLookup
@@ -69,7 +70,7 @@ class WordVectors:
         path = assets.data_file(GLOVE)
         with np.load(path, allow_pickle=False) as data:
             words, vectors = data["words"].tobytes().decode("utf-8").split("\n"), data["vectors"]
-        provenance = {"kind": "glove", "source": f"built-in {GLOVE}", "sha256": assets.sha256(path)}
+        provenance = {"kind": "glove", "source": f"built-in {GLOVE}", "sha256": sha256(path)}
         return cls(words, vectors, mode, "glove", provenance)
 
     @classmethod

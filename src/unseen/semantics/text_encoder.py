@@ -15,7 +15,8 @@ import numpy as np
 
 from unseen import assets
 from unseen.errors import UnseenError
-from unseen.progress import progress
+from unseen.runtime.files import sha256
+from unseen.runtime.progress import progress
 
 if TYPE_CHECKING:
     from unseen.taxonomy import Taxonomy
@@ -46,7 +47,7 @@ class TextEncodings:
             "encoder": ENCODER,
             "mode": "lemmas: definition",
             "dim": self.dim,
-            "sha256": assets.sha256(path),
+            "sha256": sha256(path),
         }
 
     def encode(self, taxonomy: Taxonomy, rows: Sequence[int] | np.ndarray | None = None) -> np.ndarray:
@@ -83,7 +84,7 @@ def _wordnet_row(taxonomy: Taxonomy, row: int) -> int:
 
     It stays WordNet's own if only some of its names are given, or its id for want of a name.
     """
-    from unseen.taxonomy.sources import is_wordnet_id, wordnet, wordnet_gloss
+    from unseen.taxonomy.wordnet import is_wordnet_id, wordnet, wordnet_gloss
 
     id = taxonomy.ids[row]
     if not is_wordnet_id(id):

@@ -16,9 +16,10 @@ from pathlib import Path
 
 import numpy as np
 
-from unseen import assets
 from unseen.errors import UnseenError
-from unseen.progress import progress
+from unseen.runtime.files import sha256
+from unseen.runtime.folders import cache_folder
+from unseen.runtime.progress import progress
 from unseen.semantics.vector_files import open_vectors, read_blocks, read_layout
 
 MEGABYTE = 1 << 20
@@ -53,7 +54,7 @@ def load_vector_file(spec: str | Path, show_progress: bool = True) -> VectorTabl
     source = f"{path}#{member}" if member else str(path)
     with open_vectors(path, member):  # refuses what cannot be opened, before the cache is asked
         state = path.stat()
-    folder = assets.cache_folder() / "word-vectors"
+    folder = cache_folder() / "word-vectors"
     place = hashlib.sha256(source.encode()).hexdigest()[:16]
     entry = folder / f"{place}-{state.st_size}-{state.st_mtime_ns}-v{VERSION}"
     table = _from_cache(entry, source)
@@ -131,5 +132,5 @@ def _parse(made: Path, path: Path, member: str | None, show_progress: bool) -> d
         "words": len(seen),
         "dim": layout.dim,
         "duplicates": lines - len(seen),
-        "sha256": assets.sha256(path),
+        "sha256": sha256(path),
     }

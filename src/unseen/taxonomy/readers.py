@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from unseen.errors import UnseenError
-from unseen.taxonomy import Taxonomy
+from unseen.taxonomy.core import Taxonomy, maker
 from unseen.taxonomy.draft import Draft, tidy
 
 COLUMNS = {  # what a header may say -> what it means
@@ -60,6 +60,7 @@ def _several(cell: str) -> list[str]:
 # --- CSV --------------------------------------------------------------------------------------------------------------
 
 
+@maker
 def read_csv(path: str | Path) -> Draft:
     """Columns id, name, parent and optionally definition, in any order; comma, semicolon or tab.
 
@@ -148,6 +149,7 @@ def read_edge_file(path: str | Path) -> Draft:
     return draft
 
 
+@maker
 def read_edges(edges: Iterable[tuple[str, str]], names: Mapping[str, str | Sequence[str]]) -> Taxonomy:
     """(child, parent) pairs in memory."""
     parents: dict[str, list[str]] = {}
@@ -162,6 +164,7 @@ def read_edges(edges: Iterable[tuple[str, str]], names: Mapping[str, str | Seque
     return Taxonomy(parents, lemmas, list(parents.values()), source={"kind": "edges"})
 
 
+@maker
 def read_networkx(graph, direction: str) -> Taxonomy:
     """A directed networkx graph."""
     if direction not in ("child-to-parent", "parent-to-child"):
@@ -181,7 +184,7 @@ def _given_names(given: str | Sequence[str] | None) -> tuple[str, ...]:
 
 
 def _names_of_id(id: str) -> tuple[str, ...]:
-    from unseen.taxonomy.sources import is_wordnet_id, wordnet
+    from unseen.taxonomy.wordnet import is_wordnet_id, wordnet
 
     return wordnet().lemmas[wordnet().index(id)] if is_wordnet_id(id) else (tidy(id),)
 
@@ -259,3 +262,12 @@ def _line_of_object(text: str, count: int) -> int:
         if count == 0:
             return text.count("\n", 0, token.start()) + 1
     return 1
+
+
+@maker
+def taxonomy_from_json(path: str | Path) -> Taxonomy:
+    """A list of nodes, a tree of {"name", "children"}, or what `Taxonomy.to_json` gave."""
+    value, text = parse_json(path)
+    if isinstance(value, dict) and "parent_ptr" in value:
+        return Taxonomy.from_dict(value)
+    return json_draft(path, value, text).taxonomy()

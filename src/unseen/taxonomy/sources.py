@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
-import lzma
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 
-from unseen.assets import data_file, fetch_asset, imagenet_21k
+from unseen.assets import fetch_asset, imagenet_21k
 from unseen.errors import UnseenError
-from unseen.taxonomy import Node, Taxonomy, paths, readers
+from unseen.taxonomy import paths, readers
 from unseen.taxonomy.additions import completed, connecting_nodes, reserve_of
+from unseen.taxonomy.core import Node, Taxonomy, maker
 from unseen.taxonomy.search import close_matches, did_you_mean
+from unseen.taxonomy.wordnet import is_wordnet_id, wordnet
 
 BUILT_IN = ("imagenet", "paper", "wordnet")  # hierarchies that are made of WordNet's nodes
 READERS = {
@@ -25,30 +26,7 @@ READERS = {
 }
 
 
-@cache
-def wordnet() -> Taxonomy:
-    with np.load(data_file("wordnet-nouns.npz"), allow_pickle=False) as file:
-        offset, ptr, idx, text = (file[name] for name in ("offset", "parent_ptr", "parent_idx", "lemmas"))
-    ids = [f"n{number:08d}" for number in offset.tolist()]
-    lemmas = [tuple(line.split("|")) for line in text.tobytes().decode().rstrip("\n").split("\n")]
-    return Taxonomy.trusted(ids, lemmas, (ptr, idx), source={"kind": "wordnet", "version": "3.0"})
-
-
-@cache
-def _glosses() -> list[str]:
-    with lzma.open(data_file("wordnet-glosses.txt.xz"), "rt", encoding="utf-8", newline="\n") as file:
-        return file.read().split("\n")
-
-
-def is_wordnet_id(id: str) -> bool:
-    """Whether this is the id of a WordNet noun. WordNet is read only if the id looks like one."""
-    return len(id) == 9 and id[0] == "n" and id[1:].isdecimal() and id in wordnet()
-
-
-def wordnet_gloss(id: str) -> str:
-    return _glosses()[wordnet().index(id)] if is_wordnet_id(id) else ""
-
-
+@maker
 @cache
 def imagenet() -> Taxonomy:
     taxonomy = wordnet().subgraph(imagenet_21k())
@@ -56,6 +34,7 @@ def imagenet() -> Taxonomy:
     return taxonomy
 
 
+@maker
 def paper() -> Taxonomy:
     """The authors' graph: the classes of their split, climbing to hypernyms until a node of their second list is met
     (that node is kept, not climbed from), and then all of that list; with WordNet's edges between the nodes kept."""
@@ -77,6 +56,7 @@ def _json_asset(name: str):
     return json.loads(fetch_asset(name).read_text(encoding="utf-8"))
 
 
+@maker
 def load(spec: str | Path) -> Taxonomy:
     """What the user wrote -> the taxonomy."""
     text = str(spec)

@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from unseen.classifier import Label, ZeroShotClassifier
-from unseen.problem import normalise_rows
+from unseen.classifier import ZeroShotClassifier
+from unseen.methods.problem import normalise_rows
+from unseen.recognition.labels import Label
 
 GUESSWORK = 0.5  # below this trust (for kin a correlation, see Kin.trust) more of a classifier is error than signal
 CROWD = 100  # the best answers stand out from the one at this place

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from unseen.assets import cache_folder
 from unseen.bundle import Bundle
 from unseen.classifier import ZeroShotClassifier
 from unseen.errors import UnseenError
+from unseen.runtime.folders import cache_folder
 from unseen.web.batching import Batcher, NetworkWorker
 from unseen.web.limits import MAX_ADDED, MAX_FILE_BYTES, MB
 from unseen.web.memory import PhotoMemory, Remembered
@@ -142,7 +142,7 @@ class Service:
         self, bundle: str | None, name: str, parents: Sequence[str], definition: str, more_names: Sequence[str]
     ) -> str:
         """Add a class to a bundle in memory; answers from now on take it into account. Returns its id."""
-        from unseen.grow import add_classes
+        from unseen.bundle.growth import add
         from unseen.taxonomy import Node
 
         lemmas = tuple(dict.fromkeys(" ".join(text.split()) for text in (name, *more_names) if text.strip()))
@@ -156,12 +156,12 @@ class Service:
             parents = [served.taxonomy.resolve(parent) for parent in parents]
             id = _unused(slug(lemmas[0]), served.taxonomy)
             node = Node(id, lemmas, tuple(dict.fromkeys(parents)), " ".join(definition.split()))
-            self._replace(served, add_classes(served.bundle, [node]))
+            self._replace(served, add(served.bundle, [node]))
         return id
 
     def remove(self, bundle: str | None, id: str) -> None:
         """Take an added class out again."""
-        from unseen.grow import remove_classes
+        from unseen.bundle.growth import remove
 
         with self._growing:
             self._may_change()
@@ -172,7 +172,7 @@ class Service:
                 raise Refused(
                     409, f"{served.taxonomy.name(id)} ({id}) was not added: only added classes can be removed."
                 )
-            self._replace(served, remove_classes(served.bundle, [id]))
+            self._replace(served, remove(served.bundle, [id]))
 
     def save(self, bundle: str | None, name: str) -> Path:
         """Write the bundle with all its added classes into a new folder of the save folder."""

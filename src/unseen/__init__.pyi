@@ -1,0 +1,67 @@
+from .advice.suggestions import Suggestion, suggest
+from .backbones.base import Backbone
+from .backbones.custom import from_module
+from .backbones.loading import load_backbone
+from .bundle.core import Bundle
+from .bundle.growth import add, remove, rename
+from .calibration.shift import calibrate
+from .classifier import ZeroShotClassifier, load
+from .errors import UnseenError
+from .evaluation.protocol import Evaluation, evaluate
+from .exporting.files import export
+from .features.construction import build_store
+from .features.store import FeatureStore
+from .finetuning.settings import FinetuneSettings
+from .finetuning.stage2 import finetune
+from .methods.base import Method, Solution
+from .methods.problem import Problem
+from .methods.registry import method_names, register
+from .photos.transforms import PhotoTransform
+from .recognition.explanations import Explanation
+from .recognition.labels import Label
+from .runtime.run import Run
+from .semantics.sources import WordVectors
+from .semantics.vectors import ClassVectors, class_vectors, load_vectors
+from .taxonomy.core import Node, Taxonomy
+from .training.stage1 import train
+
+__version__: str
+__all__ = [
+    "Backbone",
+    "Bundle",
+    "ClassVectors",
+    "Evaluation",
+    "Explanation",
+    "FeatureStore",
+    "FinetuneSettings",
+    "Label",
+    "Method",
+    "Node",
+    "PhotoTransform",
+    "Problem",
+    "Run",
+    "Solution",
+    "Suggestion",
+    "Taxonomy",
+    "UnseenError",
+    "WordVectors",
+    "ZeroShotClassifier",
+    "__version__",
+    "add",
+    "build_store",
+    "calibrate",
+    "class_vectors",
+    "evaluate",
+    "export",
+    "finetune",
+    "from_module",
+    "load",
+    "load_backbone",
+    "load_vectors",
+    "method_names",
+    "register",
+    "remove",
+    "rename",
+    "suggest",
+    "train",
+]

@@ -1,0 +1,109 @@
+"""Networks: photos -> features, and the classifiers of the seen classes.
+
+load_backbone("efficientnet-lite0")                              built in; -lite1 and -lite2 with the extra `lite`
+load_backbone("timm/resnet50.a1_in1k")                           any classifier of timm, with the extra `timm`
+load_backbone("my_package.nets:build", classes=ids)              whatever your own function returns
+from_module(network, class_ids)                                  a network in memory
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from pathlib import Path
+
+from unseen.assets import imagenet_1k
+from unseen.backbones.base import Backbone, Weights, check_class_ids
+from unseen.backbones.custom import from_module, import_network, read_weights
+from unseen.backbones.efficientnet_lite import VARIANTS, EfficientNetLite, published_weights, transform_of
+from unseen.errors import UnseenError
+from unseen.photos.transforms import PhotoTransform, TrainingTransform
+
+__all__ = ["BUILT_IN", "Backbone", "PhotoTransform", "TrainingTransform", "from_module", "load_backbone"]
+
+BUILT_IN = tuple(VARIANTS)
+
+
+def load_backbone(
+    name: str = "efficientnet-lite0",
+    classes: Sequence[str] | None = None,
+    weights: str | Path | Weights | None = None,
+    layer: str | None = None,
+    transform: PhotoTransform | None = None,
+) -> Backbone:
+    """A network by name, with its classes.
+
+    `classes`: the ids of its outputs, in their order; the networks trained on ImageNet-1k know theirs. `weights`: a
+    file (.safetensors, or a torch state dict) or a state dict instead of the published weights. `layer`: the last
+    linear layer of your own network, where it cannot be found. `transform`: how its photos are prepared, where the
+    network does not say.
+    """
+    state = read_weights(weights) if isinstance(weights, (str, Path)) else weights
+    if name in VARIANTS:
+        backbone = _load_built_in(name, classes, state)
+    elif name.startswith("timm/"):
+        from unseen.backbones.timm_backbone import load_timm
+
+        backbone = load_timm(name.removeprefix("timm/"), classes, state, layer)
+    elif ":" in name:
+        backbone = _load_own(name, classes, state, layer, transform)
+    else:
+        raise UnseenError(_unknown(name))
+    if transform is not None:
+        backbone.transform = transform
+    if isinstance(weights, (str, Path)):
+        backbone.weights_file = Path(weights)  # so that a bundle finds it again
+    return backbone
+
+
+def _load_built_in(name: str, classes: Sequence[str] | None, weights: Weights | None) -> Backbone:
+    if weights is None:
+        _check_order(name, imagenet_1k(), classes)
+        weights = published_weights(name)
+    ids = imagenet_1k() if classes is None else classes
+    backbone = Backbone(EfficientNetLite(VARIANTS[name], len(ids)), ids, transform_of(name), name)
+    backbone.load_weights(weights, f"The weights given for {name}")
+    return backbone
+
+
+def _load_own(name, classes, weights, layer, transform) -> Backbone:
+    made = import_network(name)
+    if isinstance(made, Backbone):
+        _check_order(name, made.class_ids, classes)
+        made.name = name  # so that a bundle finds it again
+        backbone = made
+    elif classes is None:
+        raise UnseenError(
+            f"{name}: say which classes it knows, in the order of its outputs, with classes= (--classes FILE)."
+        )
+    else:
+        backbone = from_module(made, classes, transform, layer, name)
+    if weights is not None:
+        backbone.load_weights(weights, f"The weights given for {name}")
+    return backbone
+
+
+def _check_order(name: str, own: Sequence[str], given: Sequence[str] | None) -> None:
+    """Class order is part of a network: ids that differ from its own, or stand in another order, are refused."""
+    if given is None or tuple(given) == tuple(own):
+        return
+    given = check_class_ids(given, len(own))
+    place = next(i for i, pair in enumerate(zip(own, given, strict=True)) if pair[0] != pair[1])
+    what = "are in another order than" if set(own) == set(given) else "are not"
+    raise UnseenError(
+        f"{name}: the class ids given {what} the network's: output {place} is {own[place]}, not {given[place]}. "
+        "Leave classes out, or give the weights of a network trained on these."
+    )
+
+
+def _unknown(name: str) -> str:
+    if name.startswith("module/"):
+        return f"{name} was a network in memory: build it again and give it itself, as from_module(network, class_ids)."
+    if Path(name).suffix in (".pt", ".pth", ".bin", ".safetensors"):
+        return f"{name} is a file of weights: give it as weights=, and name the network it belongs to."
+    near = difflib.get_close_matches(name, BUILT_IN, 1)
+    meant = f" Did you mean {near[0]}?" if near else ""
+    return (
+        f"There is no network {name!r}.{meant} Built in: {', '.join(BUILT_IN)}. "
+        f"Of timm: timm/{name}. Your own: package.module:callable."
+    )

@@ -1,0 +1,214 @@
+"""More classes for a finished bundle, fewer, or other names: predicted by the stored model, without training again.
+
+A new class's classifier is what the fitted method predicts for it on the grown hierarchy. The classes that were there
+before keep theirs: adding one never moves the answers for the others against each other.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from unseen.bundle.core import Bundle
+from unseen.errors import UnseenError
+from unseen.methods.problem import normalise_rows
+from unseen.semantics import ClassVectors, Coverage, semantics_from_provenance
+from unseen.semantics.text_encoder import encoder_installed, needs_encoder
+from unseen.taxonomy import Node, Taxonomy
+from unseen.taxonomy.additions import check_connected, completed, connecting_nodes, reserve_of
+from unseen.taxonomy.search import plain
+
+
+def add(bundle: Bundle, nodes: Sequence[Node], vectors: str | Path | Callable | None = None) -> Bundle:
+    """The bundle with new classes, each given by id, names, parents and perhaps a definition.
+
+    A parent may be an id, or a name that means one class only; a new class may be the parent of another new one.
+    Parents that only WordNet has come along with what is above them. For a WordNet id, names and parents may be left
+    out. A node that so far only connected others becomes a class, with the classifier that it has.
+
+    `vectors`: the bundle's file of word vectors where it lies now, or its callable, if the bundle cannot find them.
+    """
+    if not nodes:
+        raise UnseenError("no class to add was given")
+    if vectors is not None and not any(_comes_from_outside(source) for source in bundle.vectors.provenance):
+        named = ", ".join(bundle.vectors.names)
+        raise UnseenError(f"the bundle's vectors ({named}) are built in: leave {vectors} away")
+    method = bundle.make_method()
+    _check_only_connecting(bundle, [node for node in nodes if node.id in bundle.taxonomy])
+    new = _resolved(bundle.taxonomy, [completed(node) for node in nodes if node.id not in bundle.taxonomy])
+    connecting = connecting_nodes(bundle.taxonomy, new)
+    taxonomy = bundle.taxonomy.extend([*connecting, *new]) if new else bundle.taxonomy
+    check_connected(bundle.taxonomy, taxonomy, [node.id for node in new])
+    rows = np.arange(len(bundle), len(taxonomy))
+    encoded, guessed = _grown_vectors(bundle, taxonomy, rows, vectors)
+    added = [node.id for node in nodes]
+    kept = [i for i in bundle.connecting if i not in set(added)]
+    return replace(
+        bundle,
+        taxonomy=taxonomy,
+        vectors=encoded,
+        solution=_grown_solution(bundle, method, taxonomy, encoded, rows, guessed),
+        added=bundle.added + added,
+        connecting=kept + [node.id for node in connecting],
+        path=None,
+    )
+
+
+def already_classes(bundle: Bundle, nodes: Sequence[Node]) -> list[str]:
+    """The ids among `nodes` that the bundle has as classes already."""
+    is_class = bundle.is_class
+    return [node.id for node in nodes if node.id in bundle.taxonomy and is_class[bundle.taxonomy.index(node.id)]]
+
+
+def remove(bundle: Bundle, ids: Sequence[str]) -> Bundle:
+    """The bundle without these classes; their children go to their parents. Seen classes cannot be removed."""
+    gone = np.unique(bundle.taxonomy.indices(ids))
+    seen = bundle.is_seen[gone]
+    if seen.any():
+        named = ", ".join(bundle.ids[row] for row in gone[seen][:5])
+        raise UnseenError(f"{named}: seen classes belong to the network and cannot be removed; use candidates instead")
+    kept = np.setdiff1d(np.arange(len(bundle)), gone)
+    taxonomy = bundle.taxonomy.without(ids)
+    solution, vectors, removed = bundle.solution, bundle.vectors, set(ids)
+    parts = tuple(part[kept] for part in vectors.parts)
+    guessed = [i for i in solution.details.get("text_guessed", []) if i not in removed]
+    return replace(
+        bundle,
+        taxonomy=taxonomy,
+        seen=taxonomy.indices(bundle.seen_ids),
+        vectors=replace(vectors, parts=parts, coverage=Coverage.of(taxonomy, parts, vectors.names)),
+        solution=replace(
+            solution,
+            classifiers=solution.classifiers[kept],
+            answers=None if solution.answers is None else solution.answers[kept],
+            trust=None if solution.trust is None else solution.trust[kept],
+            details=_with_guessed(solution.details, guessed),
+        ),
+        added=[i for i in bundle.added if i not in removed],
+        connecting=[i for i in bundle.connecting if i not in removed],
+        path=None,
+    )
+
+
+def rename(bundle: Bundle, id: str, names: Sequence[str]) -> Bundle:
+    """The bundle with other names for a class. Its classifier stays: for another one, remove it and add it anew."""
+    row, old = bundle.taxonomy.index(id), bundle.taxonomy
+    lemmas = [tuple(names) if i == row else own for i, own in enumerate(old.lemmas)]
+    graph = (old.parent_ptr.astype(np.int64), old.parent_idx.astype(np.int64))
+    return replace(bundle, taxonomy=Taxonomy(old.ids, lemmas, graph, old.own_definitions, old.source), path=None)
+
+
+def _check_only_connecting(bundle: Bundle, nodes: Sequence[Node]) -> None:
+    """Refuse classes that are there already, and for the other nodes all that is not their own."""
+    is_class, taxonomy = bundle.is_class, bundle.taxonomy
+    known = [node.id for node in nodes if is_class[taxonomy.index(node.id)]]
+    if known:
+        named = ", ".join(f"{i} ({taxonomy.name(i)})" for i in known[:5])
+        raise UnseenError(f"already a class of this bundle: {named}. A new class needs an id of its own.")
+    for node in nodes:
+        own, above = taxonomy.lemmas[taxonomy.index(node.id)], taxonomy.parents(node.id)
+        names_above = [name for parent in above for name in taxonomy.lemmas[taxonomy.index(parent)]]
+        if (
+            not _plain_names(node.lemmas) <= _plain_names(own)
+            or not _plain_names(node.parents) <= _plain_names([*above, *names_above])
+            or node.definition not in ("", taxonomy.definition(node.id))
+        ):
+            raise UnseenError(
+                f"{node.id} is in the hierarchy already, as {', '.join(own)} under {', '.join(above) or 'nothing'}, "
+                "where it connects others. To make it a class give its id alone; something else needs an id of its own."
+            )
+
+
+def _plain_names(names: str | Sequence[str]) -> set[str]:
+    return {plain(name) for name in ((names,) if isinstance(names, str) else names)}
+
+
+def _comes_from_outside(source: dict) -> bool:
+    """Whether a source of vectors is the user's: a file that may move, or a callable."""
+    return source.get("kind") in ("file", "callable")
+
+
+def _resolved(taxonomy: Taxonomy, nodes: Sequence[Node]) -> list[Node]:
+    """The nodes with ids for parents: new ones, those of the hierarchy, those of WordNet; ids before names."""
+    new_ids = {node.id for node in nodes}
+    reserve = reserve_of(taxonomy)
+
+    def meant(parent: str) -> str:
+        if parent in new_ids or parent in taxonomy or (reserve is not None and parent in reserve):
+            return parent
+        if reserve is not None and not taxonomy.senses(parent) and reserve.senses(parent):
+            return reserve.resolve(parent)
+        return taxonomy.resolve(parent)
+
+    for node in nodes:
+        if not node.lemmas:
+            raise UnseenError(f"{node.id}: a new class needs a name")
+        if not node.parents:
+            raise UnseenError(f"{node.id}: a new class needs a parent, so that it has something to borrow from")
+    return [replace(node, parents=tuple(dict.fromkeys(map(meant, node.parents)))) for node in nodes]
+
+
+def _grown_solution(bundle: Bundle, method, taxonomy: Taxonomy, vectors: ClassVectors, rows: np.ndarray, guessed):
+    """The stored solution with predictions for the new rows."""
+    solution = bundle.solution
+    if not len(rows):
+        return solution
+    problem = bundle.problem(taxonomy, vectors)
+    predicted = method.predict(problem, solution.state, rows).astype(np.float32)
+    if not np.isfinite(predicted).all():
+        raise UnseenError(f"{bundle.method} predicts NaN or infinity for the new classes: train the bundle again")
+    return replace(
+        solution,
+        classifiers=np.concatenate([solution.classifiers, predicted]),
+        answers=_append(solution.answers, lambda: method.answers(problem, rows)),
+        trust=_append(solution.trust, lambda: method.trust(problem, solution.state, rows)),
+        details=_with_guessed(solution.details, [*solution.details.get("text_guessed", []), *guessed]),
+    )
+
+
+def _grown_vectors(
+    bundle: Bundle, taxonomy: Taxonomy, rows: np.ndarray, given: str | Path | Callable | None
+) -> tuple[ClassVectors, list[str]]:
+    """The stored vectors with rows for the new classes from the same sources; and the ids whose text had to be guessed.
+
+    Without the sentence encoder the text vector of a class that is not WordNet's is the mean of its parents'.
+    """
+    if not len(rows):
+        return bundle.vectors, []
+    parts, guessed, missed = [], [], Counter(bundle.vectors.coverage.missed_words)
+    for old, source in zip(bundle.vectors.parts, bundle.vectors.provenance, strict=True):
+        part = np.concatenate([old, np.zeros((len(rows), old.shape[1]), np.float32)])
+        unreadable = np.zeros(0, np.int64)
+        if source.get("kind") == "text" and not encoder_installed():
+            unreadable = np.array([row for row in rows if needs_encoder(taxonomy, [row])], np.int64)
+        readable = np.setdiff1d(rows, unreadable)
+        if len(readable):
+            semantics = semantics_from_provenance(source, given if _comes_from_outside(source) else None)
+            part[readable] = normalise_rows(semantics.encode(taxonomy, readable))
+            if hasattr(semantics, "missed_words"):
+                missed.update(semantics.missed_words(taxonomy, readable))
+        for row in _parents_first(taxonomy, unreadable):
+            above = taxonomy.indices(taxonomy.parents(taxonomy.ids[row]))
+            part[row] = normalise_rows(part[above].mean(axis=0, keepdims=True))[0]
+        guessed += [taxonomy.ids[row] for row in unreadable]
+        parts.append(part)
+    coverage = Coverage.of(taxonomy, parts, bundle.vectors.names, missed)
+    return replace(bundle.vectors, parts=tuple(parts), coverage=coverage), guessed
+
+
+def _parents_first(taxonomy: Taxonomy, rows: np.ndarray) -> list[int]:
+    """Rows in an order in which every class comes after those above it, which have fewer classes above them."""
+    return sorted(rows.tolist(), key=lambda row: len(taxonomy.ancestors(taxonomy.ids[row])))
+
+
+def _with_guessed(details: dict, guessed: list[str]) -> dict:
+    rest = {key: value for key, value in details.items() if key != "text_guessed"}
+    return rest | {"text_guessed": guessed} if guessed else rest
+
+
+def _append(array: np.ndarray | None, more) -> np.ndarray | None:
+    return None if array is None else np.concatenate([array, np.asarray(more(), dtype=array.dtype)])

@@ -1,0 +1,216 @@
+"""The paper's protocol: Hit@k of a bundle on photos by class, over chosen candidates, with or without the seen classes.
+
+Photos count if their class is among the candidates. So `2-hops` on a folder of unseen photos is the paper's first
+table, with the seen classes added its second ("+1K"), and on a folder of seen photos its seen-class test.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from unseen.errors import UnseenError
+from unseen.evaluation.metrics import KS, HitCounter, SeenUnseenCurve, harmonic_mean, hits
+from unseen.evaluation.novelty import NoveltyDetector, judged_ranks
+from unseen.features import FeatureStore
+from unseen.features.cache import open_features
+from unseen.recognition.recogniser import Recogniser
+
+BATCH = 1024  # photos
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Figures in per cent. `image` averages over photos, `class` over the classes that have photos."""
+
+    candidates: str
+    candidate_classes: int
+    listed_classes: int  # of the list, without the seen classes that were added to it
+    classes: int  # of those evaluated: with photos
+    images: int
+    unreadable: int
+    skipped_classes: int  # folders that the bundle does not know, or that are not among the candidates
+    ties: str
+    seen_shift: float
+    image: dict[str, float | None]
+    class_: dict[str, float | None]
+    generalised: dict[str, Any] | None  # where photos of seen and of unseen classes are among those evaluated
+    novelty: dict[str, Any] | None  # the same with a novelty detector, where one is asked for
+    per_class: list[dict[str, Any]]
+    curve: SeenUnseenCurve | None = None
+
+    def as_dict(self, per_class: bool = False) -> dict[str, Any]:
+        left_out = {"curve"} if per_class else {"curve", "per_class"}
+        names = [item.name for item in fields(self) if item.name not in left_out]
+        return {("class" if name == "class_" else name): getattr(self, name) for name in names}
+
+
+def evaluate(
+    model: Recogniser,
+    images: str | Path | FeatureStore | Sequence[str | Path | FeatureStore],
+    candidates: str | Sequence[str] = "unseen",
+    with_seen: bool = False,
+    seen_shift: float = 0.0,
+    ties: str = "realistic",
+    ks: Sequence[int] = KS,
+    novelty: float | None = None,
+    workers: int = 2,
+    show_progress: bool = True,
+    say: Callable[[str], None] = lambda message: None,
+) -> Evaluation:
+    """Rank the true class of every photo in one or more folders (or feature stores) among the candidates.
+
+    `seen_shift` is taken off the scores of seen classes. `novelty` is a threshold of the network's confidence: figures
+    with it are reported beside the others; photos above it compete among seen classes only, the rest among unseen ones.
+    """
+    if novelty is not None and not math.isfinite(novelty):
+        raise UnseenError(f"novelty must be a finite number, not {novelty}")
+    sources = images if isinstance(images, (list, tuple)) else [images]
+    _refuse_twice(sources)
+    bundle = model.bundle
+    rows = model.candidates(candidates, with_seen)
+    listed = len(model.candidates(_plain(candidates)))
+    ids_of_candidates = [bundle.ids[row] for row in rows]
+    position = {id: place for place, id in enumerate(ids_of_candidates)}
+    is_seen = bundle.is_seen[rows]
+    counter = HitCounter(ids_of_candidates, ks, ties)
+    curve = SeenUnseenCurve(is_seen) if is_seen.any() and not is_seen.all() else None
+    judge = None
+    if novelty is not None:
+        if curve is None:
+            raise UnseenError("a novelty detector needs seen and unseen candidates: add the seen ones with --with-seen")
+        judge = _Judge(NoveltyDetector(novelty), HitCounter(ids_of_candidates, sorted({1, *ks}), ties), is_seen)
+    scorer = model.scorer(candidates, seen_shift, with_seen)
+    skipped, empty, unreadable = set(), set(), 0
+    for store in [_open(model, source, workers, show_progress, say) for source in sources]:
+        unreadable += store.unreadable_count()
+        for id, photos in store.classes().items():
+            if not photos:
+                empty.add(id)
+            elif id not in position:
+                skipped.add(id)
+        for features, ids, _ in store.batches(BATCH, position):  # of other classes nothing is read
+            points, own = model.points(features), np.array([position[id] for id in ids])
+            if curve is None:
+                found = scorer.ranks(points, rows[own])
+            else:
+                found = scorer.generalised_ranks(points, rows[own])
+                curve.update(own, found.margin, hits(found.own_greater, found.own_equal, 1, ties))
+                if judge is not None:
+                    judge.update(bundle.known, features, own, found)
+            counter.update(own, found.greater, found.equal)
+    if not counter.photos.any():
+        raise UnseenError(_nothing_found(candidates, skipped, empty))
+    covered = counter.photos > 0
+    return Evaluation(
+        candidates=(candidates if isinstance(candidates, str) else "own list") + ("+seen" if with_seen else ""),
+        candidate_classes=len(rows),
+        listed_classes=listed,
+        classes=int(covered.sum()),
+        images=int(counter.photos.sum()),
+        unreadable=unreadable,
+        skipped_classes=len(skipped),
+        ties=ties,
+        seen_shift=seen_shift,
+        image=_rounded(counter.by_image()),
+        class_=_rounded(counter.by_class()),
+        generalised=_generalised(curve, seen_shift),
+        novelty=None if judge is None else judge.figures(),
+        per_class=counter.table(),
+        curve=curve,
+    )
+
+
+def _open(model: Recogniser, source, workers: int, show_progress: bool, say) -> FeatureStore:
+    if hasattr(source, "batches"):  # a store, or something like it
+        return source
+    return open_features(source, model.backbone, workers, show_progress, say)
+
+
+def _refuse_twice(sources: Sequence[str | Path | FeatureStore]) -> None:
+    """The same photos counted twice would look like more evidence than there is."""
+    places = set()
+    for source in sources:
+        path = getattr(source, "path", source)
+        place = Path(path).resolve() if isinstance(path, (str, Path)) else id(source)
+        if place in places:
+            raise UnseenError(f"{path} is given twice: name each folder of photos once")
+        places.add(place)
+
+
+def _nothing_found(candidates: str | Sequence[str], skipped: set[str], empty: set[str]) -> str:
+    named = repr(candidates) if isinstance(candidates, str) else "given"
+    told = [f"{len(skipped)} of other classes ({_some(skipped)})"] if skipped else []
+    told += [f"{len(empty)} without a readable photo ({_some(empty)})"] if empty else []
+    return (
+        f"no photo shows a class among the candidates {named}. Photos are expected as DIR/<class id>/<photo>; "
+        f"the folders there: {' and '.join(told) or 'none'}"
+    )
+
+
+def _some(names: set[str], most: int = 3) -> str:
+    return ", ".join(sorted(names)[:most]) + (", ..." if len(names) > most else "")
+
+
+class _Judge:
+    """Counts hits where a novelty detector decides which group of classes competes for a photo."""
+
+    def __init__(self, detector: NoveltyDetector, counter: HitCounter, is_seen: np.ndarray):
+        self.detector, self.counter, self.is_seen = detector, counter, is_seen
+        self.told = np.zeros((2, 2), np.int64)  # unseen or seen x told rightly or not
+
+    def update(self, known: np.ndarray, features: np.ndarray, labels: np.ndarray, found) -> None:
+        told_seen, is_seen = self.detector.is_seen(known, features), self.is_seen[labels]
+        np.add.at(self.told, (is_seen.astype(int), (told_seen == is_seen).astype(int)), 1)
+        self.counter.update(labels, *judged_ranks(is_seen, told_seen, found.own_greater, found.own_equal))
+
+    def figures(self) -> dict[str, Any]:
+        """Hit@k as without a detector; Hit@1 of seen and unseen classes; how often the detector was right."""
+        result: dict[str, Any] = {
+            "threshold": self.detector.threshold,
+            "image": _rounded(self.counter.by_image()),
+            "class": _rounded(self.counter.by_class()),
+        }
+        of_classes = {row["id"]: row["hit@1"] for row in self.counter.table()}
+        for group, wanted in (("unseen", False), ("seen", True)):
+            own = [of_classes[id] for id, seen in zip(self.counter.classes, self.is_seen, strict=True)
+                   if seen == wanted and id in of_classes]  # fmt: skip
+            result[group] = round(float(np.mean(own)), 2) if own else None
+            photos = self.told[int(wanted)].sum()
+            result[f"{group}_told_rightly"] = round(100 * self.told[int(wanted), 1] / photos, 2) if photos else None
+        harmonic = harmonic_mean(result["seen"], result["unseen"])
+        return result | {"harmonic": None if harmonic is None else round(harmonic, 2)}
+
+
+def _generalised(curve: SeenUnseenCurve | None, shift: float) -> dict[str, Any] | None:
+    """Seen and unseen accuracy, their harmonic mean and the area under the curve over all shifts, both averages."""
+    if curve is None or curve.area() is None:
+        return None
+    result = {}
+    for average in ("image", "class"):
+        now, best = curve.at(shift, average), curve.best(average)
+        result[average] = {
+            "seen": round(now.seen, 2),
+            "unseen": round(now.unseen, 2),
+            "harmonic": round(harmonic_mean(now.seen, now.unseen), 2),
+            "ausuc": round(curve.area(average), 4),
+            "best_shift_in_hindsight": best.shift,  # scores have no fixed scale: not rounded
+            "best_harmonic_in_hindsight": round(best.harmonic, 2),
+        }
+    return result
+
+
+def _plain(candidates: str | Sequence[str]) -> str | Sequence[str]:
+    """The list itself, without the seen classes that a trailing +1K adds."""
+    if isinstance(candidates, str) and candidates.lower().endswith("+1k"):
+        return candidates[:-3]
+    return candidates
+
+
+def _rounded(figures: dict[str, float | None]) -> dict[str, float | None]:
+    return {key: None if value is None else round(value, 2) for key, value in figures.items()}

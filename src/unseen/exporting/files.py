@@ -1,0 +1,267 @@
+"""Taking the result away: one file that needs no `unseen` to run.
+
+onnx     photos B x 3 x H x W (RGB, 0..255) -> scores B x C; labels and photo transform in the file's metadata
+torch    the network's state dict with its last layer grown to the chosen classes, as safetensors
+timm     a folder that timm.create_model("local-dir:FOLDER", pretrained=True) loads, with the label names
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import shutil
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.torch import save
+from torch import Tensor, nn
+
+from unseen.errors import UnseenError
+from unseen.recognition import Recogniser
+from unseen.runtime.files import writing
+
+KINDS = ("onnx", "torch", "timm")
+OPSET = 18
+TOLERANCE = {False: 1e-4, True: 0.05}  # fp32, fp16: how far ONNX may be from torch, as a share of the largest score
+TIMM_NAMES = {f"efficientnet-lite{i}": f"tf_efficientnet_lite{i}" for i in range(3)}
+
+
+class PhotoScorer(nn.Module):
+    """Photos (B x 3 x H x W, RGB 0..255) -> scores (B x C): normalisation, network, projection, classes in one."""
+
+    def __init__(self, model: Recogniser, rows: np.ndarray):
+        super().__init__()
+        transform, solution = model.backbone.transform, model.bundle.solution
+        self.network = model.backbone
+        self.projection = solution.projection.to_torch()
+        self.register_buffer("mean", 255 * torch.tensor(transform.mean).view(1, 3, 1, 1))
+        self.register_buffer("std", 255 * torch.tensor(transform.std).view(1, 3, 1, 1))
+        self.register_buffer("classes", torch.from_numpy(solution.classifiers[rows].T.copy()))
+
+    def forward(self, photo: Tensor) -> Tensor:
+        features = self.network.forward_pre_logits((photo - self.mean) / self.std)
+        return self.projection(features) @ self.classes
+
+
+def export(
+    model: Recogniser,
+    kind: str,
+    out: str | Path,
+    candidates: str | Sequence[str] = "any",
+    half: bool = False,
+) -> dict[str, Any]:
+    """Write `out` in one of the KINDS for the chosen classes; what was written, and how far it was checked.
+
+    `half` stores the weights in 16 bits; they are computed with in 32 bits again, wherever the file is read.
+    """
+    if kind not in KINDS:
+        raise UnseenError(f"no export to {kind!r}; there are: {', '.join(KINDS)}")
+    out = Path(out)
+    if out.exists():
+        raise UnseenError(f"{out} exists: choose another name")
+    rows = _answered(model, candidates)
+    write = {"onnx": _to_onnx, "torch": _to_torch, "timm": _to_timm}[kind]
+    with _fresh(out) as fresh:
+        checked = write(model, rows, fresh, half)
+    size = sum(file.stat().st_size for file in ([out] if out.is_file() else out.iterdir()))
+    return {
+        "out": str(out),
+        "to": kind,
+        "classes": len(rows),
+        "precision": "fp16" if half else "fp32",
+        "bytes": size,
+        **checked,
+    }
+
+
+@contextmanager
+def _fresh(out: Path) -> Iterator[Path]:
+    """A name beside `out`, which becomes `out` once all is written: nobody ever finds half a file there."""
+    fresh = out.with_name(f".{out.name}.{os.getpid()}.tmp")
+    with writing(out):
+        out.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            yield fresh
+            os.replace(fresh, out)
+        finally:
+            if fresh.is_dir():
+                shutil.rmtree(fresh)
+            else:
+                fresh.unlink(missing_ok=True)
+
+
+def labels_of(model: Recogniser, rows: np.ndarray) -> list[dict[str, Any]]:
+    taxonomy, seen = model.bundle.taxonomy, model.bundle.is_seen
+    ids = [taxonomy.ids[row] for row in rows]
+    return [{"id": i, "name": taxonomy.name(i), "seen": bool(seen[row])} for i, row in zip(ids, rows, strict=True)]
+
+
+def _answered(model: Recogniser, candidates) -> np.ndarray:
+    rows, answers = model.candidates(candidates), model.bundle.solution.answers
+    rows = rows if answers is None else rows[answers[rows]]
+    if not len(rows):
+        raise UnseenError(f"{model.bundle.method} has an answer for none of these classes: choose other candidates")
+    return rows
+
+
+def _metadata(model: Recogniser, rows: np.ndarray) -> dict[str, str]:
+    """What a consumer needs beside the weights: texts, as both formats want them."""
+    return {
+        "labels": json.dumps(labels_of(model, rows), ensure_ascii=False),
+        "transform": json.dumps(model.backbone.transform.to_dict()),
+        "network": model.bundle.backbone.name,
+        "method": model.bundle.method,
+    }
+
+
+# -- ONNX ----------------------------------------------------------------------------------------------------------
+
+
+def _to_onnx(model: Recogniser, rows: np.ndarray, out: Path, half: bool) -> dict[str, Any]:
+    try:
+        import onnx
+        import onnxruntime
+        import onnxscript  # noqa: F401 (torch's exporter needs it)
+    except ImportError as error:
+        raise UnseenError(f"export to ONNX needs the extra: pip install 'unseen[onnx]' ({error})") from None
+    size = model.backbone.transform.size
+    scorer = PhotoScorer(model, rows).eval().cpu()
+    probe = torch.rand(2, 3, size, size, generator=torch.Generator().manual_seed(0)) * 255
+    with _silence(), torch.no_grad():
+        try:
+            program = torch.onnx.export(
+                scorer,
+                (probe,),
+                input_names=["photo"],
+                output_names=["scores"],
+                opset_version=OPSET,
+                dynamic_shapes={"photo": {0: torch.export.Dim("batch", min=1)}},
+                dynamo=True,
+                verbose=False,
+            )
+        except torch.onnx.errors.OnnxExporterError as error:
+            why = str(error.__cause__ or error).strip().splitlines()[0]
+            raise UnseenError(f"torch cannot turn {model.bundle.backbone.name} into ONNX: {why}") from None
+        expected = scorer(probe).numpy()
+    graph = program.model_proto
+    if half:
+        _halve(graph)
+    onnx.helper.set_model_props(graph, _metadata(model, rows))
+    onnx.save(graph, out)
+    session = onnxruntime.InferenceSession(str(out), providers=["CPUExecutionProvider"])
+    found = session.run(["scores"], {"photo": probe.numpy()})[0]
+    difference = float(np.abs(found - expected).max() / np.abs(expected).max())
+    if not difference <= TOLERANCE[half]:
+        raise UnseenError(f"the ONNX file disagrees with torch by {difference:.2g} of the largest score: not written")
+    return {"max_difference": difference}
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """Without the exporter's remarks on its own versions, which tell a user nothing."""
+    logger = logging.getLogger("torch.onnx")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(level)
+
+
+def _halve(graph) -> None:
+    """Weights as fp16, cast back to fp32 where they are used: half the file, the same arithmetic everywhere."""
+    from onnx import TensorProto, helper, numpy_helper
+
+    casts = []
+    for tensor in graph.graph.initializer:
+        if tensor.data_type != TensorProto.FLOAT or len(tensor.dims) < 2:
+            continue
+        name, array = tensor.name, numpy_helper.to_array(tensor).astype(np.float16)
+        tensor.CopyFrom(numpy_helper.from_array(array, f"{name}.fp16"))
+        casts.append(helper.make_node("Cast", [f"{name}.fp16"], [name], to=TensorProto.FLOAT))
+    for place, node in enumerate(casts):
+        graph.graph.node.insert(place, node)
+
+
+# -- torch and timm ------------------------------------------------------------------------------------------------
+
+
+def grown_state(model: Recogniser, rows: np.ndarray, half: bool) -> tuple[dict[str, Tensor], str]:
+    """The network's state dict with its last layer's rows replaced by the chosen classes; and that layer's name."""
+    weight, bias = _linear_head(model, rows)
+    layer = model.backbone.get_classifier()
+    name = next(name for name, module in model.backbone.module.named_modules() if module is layer)
+    state = model.backbone.weights() | {f"{name}.weight": weight}
+    if layer.bias is not None or bias.any():  # a layer without bias gets one only if the method predicts one
+        state[f"{name}.bias"] = bias
+    if half:
+        state = {key: _halved(key, tensor) for key, tensor in state.items()}
+    # Cloned, since safetensors refuses tensors that share memory.
+    return {key: tensor.contiguous().clone() for key, tensor in state.items()}, name
+
+
+def _halved(name: str, tensor: Tensor) -> Tensor:
+    """A matrix or kernel in 16 bits. The rest is small, and may be large in value: variances of batch-norm, say."""
+    if not tensor.is_floating_point() or tensor.ndim < 2:
+        return tensor
+    half = tensor.half()
+    if not torch.equal(half.isfinite(), tensor.isfinite()):
+        raise UnseenError(f"{name} holds numbers beyond 65,504, the largest of 16 bits: export without --half")
+    return half
+
+
+def _linear_head(model: Recogniser, rows: np.ndarray) -> tuple[Tensor, Tensor]:
+    """The classes as weight (C x D) and bias (C) over the network's features, where that is what the method gives."""
+    solution, width = model.bundle.solution, model.bundle.backbone.num_features
+    classes, projection = solution.classifiers[rows], solution.projection
+    if projection.kind == "append1":
+        weight, bias = classes[:, :width], classes[:, width]
+    elif projection.kind == "linear" and not projection.normalise:
+        weight, bias = classes @ projection.matrix.T, classes @ projection.bias
+    else:
+        raise UnseenError(f"{model.bundle.method} is not a linear layer over the network's features: export it to onnx")
+    return torch.tensor(weight, dtype=torch.float32), torch.tensor(bias, dtype=torch.float32)
+
+
+def _to_torch(model: Recogniser, rows: np.ndarray, out: Path, half: bool) -> dict[str, Any]:
+    state, layer = grown_state(model, rows, half)
+    out.write_bytes(save(state, _metadata(model, rows) | {"last_layer": layer}))
+    return {"last_layer": layer, "bias": f"{layer}.bias" in state}
+
+
+def _to_timm(model: Recogniser, rows: np.ndarray, out: Path, half: bool) -> dict[str, Any]:
+    name = model.bundle.backbone.name
+    architecture = TIMM_NAMES.get(name) or (name.removeprefix("timm/") if name.startswith("timm/") else None)
+    if architecture is None:
+        raise UnseenError(f"{name} is not a network of timm: export it to torch or onnx")
+    architecture = architecture.split(".")[0]
+    state, layer = grown_state(model, rows, half)
+    labels, transform = labels_of(model, rows), model.backbone.transform
+    config = {
+        "architecture": architecture,
+        "num_classes": len(rows),
+        "num_features": model.bundle.backbone.num_features,
+        "label_names": [label["id"] for label in labels],
+        "label_descriptions": {label["id"]: label["name"] for label in labels},
+        "pretrained_cfg": {
+            "input_size": [3, transform.size, transform.size],
+            "crop_pct": transform.size / (transform.resize + 0.5),  # timm resizes to floor(size / crop_pct)
+            "crop_mode": "squash" if transform.squash else "center",
+            "interpolation": transform.interpolation,
+            "mean": list(transform.mean),
+            "std": list(transform.std),
+            "classifier": layer,
+        },
+    }
+    out.mkdir()
+    (out / "model.safetensors").write_bytes(save(state, {"format": "pt"}))
+    (out / "config.json").write_text(json.dumps(config, indent=1, ensure_ascii=False), encoding="utf-8")
+    return {"architecture": architecture}

@@ -1,0 +1,173 @@
+"""Photos -> features, into a store that can be interrupted at any point, added to, and filled by several processes.
+
+Worker processes read and prepare photos while the network looks at the batch before. A batch is drawn from the stream
+of all photos, across classes, and always has the same size (the last one is filled up), so that a photo's features do
+not depend on which photos were there before. Under torchrun each process does every n-th class: nothing is shared but
+the folder. See `unseen.features.store` for what lies on disk.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from unseen.backbones import Backbone
+from unseen.errors import UnseenError
+from unseen.features.builder import Builder
+from unseen.features.store import FORMAT, PRECISIONS, FeatureStore, check_network, describe_network, read_about
+from unseen.photos import list_classes
+from unseen.runtime.files import write_atomically, writing
+from unseen.runtime.processes import Processes
+from unseen.runtime.progress import progress
+
+__all__ = ["Built", "FeatureStore", "build_store"]
+
+BATCH_ON_CPU, BATCH_ON_GPU = 16, 128
+
+
+@dataclass(frozen=True)
+class Built:
+    """What `build_store` did."""
+
+    store: Path
+    photos: int  # in the store
+    new: int  # of these, made now
+    unreadable: int
+    classes: int  # empty ones too
+    seconds: float
+
+    def as_dict(self) -> dict[str, Any]:
+        rate = self.new / self.seconds if self.seconds else 0.0
+        return {
+            "store": str(self.store),
+            "photos": self.photos,
+            "new": self.new,
+            "unreadable": self.unreadable,
+            "classes": self.classes,
+            "photos_per_s": round(rate, 1),
+            "seconds": round(self.seconds, 2),
+        }
+
+
+def build_store(
+    images: str | Path,
+    out: str | Path,
+    backbone: Backbone,
+    *,
+    precision: str | None = None,
+    batch: int | None = None,
+    workers: int | None = None,
+    retry_unreadable: bool = False,
+    show_progress: bool = True,
+) -> Built:
+    """Features of all photos `images/<class id>/*` in the store `out`, which is made, finished or brought up to date.
+
+    Only photos that are new or have changed are read; what was removed leaves the store. `precision`: fp16 (default) or
+    fp32. `batch`: photos that the network looks at together; on a CPU each thread has a batch of its own. `workers`:
+    processes that read photos, by default one for each CPU of this process, at most 8; 0 reads here.
+    `retry_unreadable` gives files that could not be read another chance though they have not changed.
+    """
+    images, out, started = Path(images), Path(out), time.monotonic()
+    if batch is None:
+        batch = BATCH_ON_CPU if backbone.device.type == "cpu" else BATCH_ON_GPU
+    if batch < 1 or (workers is not None and workers < 0):
+        raise UnseenError(f"A batch has 1 photo or more, and workers are 0 or more; not {batch} and {workers}.")
+    with Processes(str(backbone.device)) as processes, ExitStack() as held:
+        classes, dtype = _first_does(processes, lambda: _prepare(images, out, backbone, precision, held))
+        mine = classes[processes.rank :: processes.world]
+        builder = Builder(images, out, backbone, PRECISIONS[dtype], batch, _workers(workers), retry_unreadable)
+        with progress("Reading photos", len(mine), show_progress) as bar:
+            builder.run(mine, bar)
+        parts = processes.gather((builder.counts, builder.new))
+        counts = {id: found for part, _ in parts for id, found in part.items()}
+        if processes.rank == 0:
+            _finish(out, {id: counts[id] for id in classes})
+        processes.wait()
+    photos, unreadable = np.sum([*counts.values()], axis=0).tolist()
+    return Built(out, photos, sum(new for _, new in parts), unreadable, len(counts), time.monotonic() - started)
+
+
+def _first_does(processes: Processes, job: Callable[[], Any]) -> Any:
+    """The result of a job that the first process does for all; what goes wrong there is raised everywhere."""
+    result, trouble = None, None
+    if processes.rank == 0:
+        try:
+            result = job()
+        except UnseenError as error:
+            trouble = str(error)
+    result, trouble = processes.gather((result, trouble))[0]
+    if trouble is not None:
+        raise UnseenError(trouble)
+    return result
+
+
+def _prepare(
+    images: Path, out: Path, backbone: Backbone, precision: str | None, held: ExitStack
+) -> tuple[list[str], str]:
+    """A new or known store, from now on ours and unfinished; the classes of `images`, and the store's precision."""
+    classes = list_classes(images)
+    if precision is not None and precision not in PRECISIONS:
+        raise UnseenError(f"The precision is one of {', '.join(PRECISIONS)}, not {precision!r}.")
+    if out.resolve().parent == images.resolve():
+        raise UnseenError(f"{out}: lies among the class folders of {images}. Choose a folder elsewhere.")
+    known = FeatureStore.is_store(out)
+    if not known and out.exists() and (not out.is_dir() or any(item.name != "lock" for item in out.iterdir())):
+        raise UnseenError(f"{out}: is neither empty nor a feature store. Choose another folder.")
+    held.enter_context(_only_writer(out))
+    if known:
+        about = read_about(out)
+        check_network(out, about, backbone)
+        if precision not in (None, about["precision"]):
+            raise UnseenError(f"{out}: holds {about['precision']}, not {precision}. Make another store, or leave it.")
+        (out / "contents.json").unlink(missing_ok=True)
+    else:
+        about = {"format": FORMAT, "network": describe_network(backbone), "precision": precision or "fp16"}
+        write_atomically(out / "store.json", json.dumps(about, indent=1).encode())
+    return classes, about["precision"]
+
+
+@contextmanager
+def _only_writer(out: Path) -> Iterator[None]:
+    """Two runs must not write to one store. The lock belongs to this process alone, and ends with it in any case."""
+    with writing(out):
+        out.mkdir(parents=True, exist_ok=True)
+        file = open(out / "lock", "a")  # noqa: SIM115
+    with file:
+        try:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except (BlockingIOError, PermissionError):
+            raise UnseenError(f"{out}: another process is writing to this feature store.") from None
+        except OSError:  # a file system without locks
+            pass
+        yield
+
+
+def _finish(out: Path, counts: dict[str, list[int]]) -> None:
+    """Write what was found. contents.json comes last: it says that the store is whole."""
+    store, listed = FeatureStore(out, read_about(out), counts), out / "unreadable.jsonl"
+    # A name that is not Unicode holds lone surrogates: escaped they are valid JSON, and valid UTF-8.
+    with writing(listed), open(out / ".unreadable.tmp", "w", encoding="utf-8", errors="backslashreplace") as file:
+        for item in store.unreadable():
+            file.write(json.dumps(item, ensure_ascii=False) + "\n")
+    os.replace(file.name, listed)
+    gone = [folder for folder in (out / "features").iterdir() if folder.name not in counts]  # of the photos
+    for folder in (out / "aside", *gone):
+        shutil.rmtree(folder, ignore_errors=True)
+    write_atomically(out / "contents.json", json.dumps({"classes": counts}, indent=0).encode())
+
+
+def _workers(asked: int | None) -> int:
+    if asked is not None:
+        return asked
+    cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(8, cpus // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))))

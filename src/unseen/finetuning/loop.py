@@ -1,0 +1,340 @@
+"""The loop of stage 2 in one process: steps, log, checkpoints, validation. `unseen.finetuning.stage2` is the way in.
+
+Chance follows from (seed, epoch, photo) and (seed, step) alone: what a step computes depends neither on the worker
+processes nor on where a run was interrupted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import time
+from contextlib import nullcontext
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from unseen.backbones import Backbone
+from unseen.bundle import Bundle
+from unseen.errors import UnseenError
+from unseen.finetuning.freezing import freeze, set_training_mode
+from unseen.finetuning.photo_sets import PhotoSet
+from unseen.finetuning.settings import FinetuneSettings
+from unseen.finetuning.training_data import (
+    Batch,
+    BatchPlan,
+    EvaluationPhotos,
+    TrainingPhotos,
+    load_batches,
+    split_off_validation,
+)
+from unseen.runtime.checkpoints import load_checkpoint, save_checkpoint
+from unseen.runtime.memory import peak_memory_mb
+from unseen.runtime.processes import Processes
+from unseen.runtime.progress import progress
+from unseen.runtime.run import Run
+from unseen.runtime.signals import interruption
+from unseen.runtime.workers import watch_workers
+
+LOG_EVERY = 10  # steps
+LISTED = 100  # unreadable photos that a bundle names
+
+
+def identify(bundle: Bundle, photos: PhotoSet) -> dict[str, str]:
+    """What a finetuning is made from: the network and the classifiers that it begins with, and the list of photos."""
+    classifiers = hashlib.sha256(bundle.solution.classifiers[bundle.seen].tobytes()).hexdigest()
+    return {"network": bundle.backbone.checksum[:12], "classifiers": classifiers[:12], "photo_list": photos.digest()}
+
+
+class SeenHead(nn.Module):
+    """Photos B x 3 x H x W -> logits B x M under frozen classifiers (M x P)."""
+
+    def __init__(self, backbone: Backbone, classifiers: np.ndarray):
+        super().__init__()
+        self.backbone = backbone
+        # Parameters, not buffers: several processes would send each other buffers at every step.
+        self.weight = nn.Parameter(torch.from_numpy(classifiers[:, :-1].copy()), requires_grad=False)
+        self.bias = nn.Parameter(torch.from_numpy(classifiers[:, -1].copy()), requires_grad=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.linear(self.backbone.forward_pre_logits(x), self.weight, self.bias)
+
+
+class Stage2:
+    """One finetuning in this process: network, photos, optimiser."""
+
+    def __init__(
+        self,
+        bundle: Bundle,
+        network: Backbone,
+        photos: PhotoSet,
+        settings: FinetuneSettings,
+        run: Run,
+        processes: Processes,
+        workers: int = 0,
+    ):
+        self.settings, self.run, self.processes, self.workers = settings, run, processes, workers
+        self.device = processes.device
+        self.train_photos, self.validation = split_off_validation(photos, settings.validation, run.seed)
+        size = settings.batch * settings.accumulate
+        self.plan = BatchPlan(len(self.train_photos), size, processes.rank, processes.world, run.seed)
+        self.total = settings.epochs * self.plan.steps
+        self.kept = (settings.freeze_stages, settings.freeze_batch_norm)
+        self.network = network.to(self.device).to(memory_format=torch.channels_last)
+        freeze(self.network, *self.kept)
+        self.head = SeenHead(self.network, bundle.solution.classifiers[bundle.seen]).to(self.device)
+        # A class without photos is never the right answer: in the loss it would only be pushed away from all of them.
+        self.absent = torch.ones(len(bundle.seen), dtype=torch.bool, device=self.device)
+        self.absent[torch.from_numpy(np.unique(photos.labels)).to(self.device, torch.long)] = False
+        self.model = processes.parallel(self.head)
+        self.trained = [parameter for parameter in self.network.parameters() if parameter.requires_grad]
+        self.optimiser = torch.optim.SGD(
+            self.trained, settings.learning_rate, settings.momentum, weight_decay=settings.weight_decay
+        )
+        half = settings.mixed_precision and self.device.type == "cuda"
+        self.dtype = torch.float32 if not half else torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16
+        self.scaler = torch.amp.GradScaler(self.device.type, enabled=self.dtype == torch.float16)
+        self.made_from = identify(bundle, photos)
+        self.identity = {
+            **{key: value for key, value in asdict(settings).items() if key != "patience"},
+            "seed": run.seed,
+            "processes": processes.world,
+            "photos": len(self.train_photos),
+            **self.made_from,
+        }
+        self.unreadable: dict[int, str] = {}  # photo -> reason
+        self.best: tuple[float, int] | None = None  # validation accuracy and its epoch
+        self.best_weights: dict[str, Tensor] = {}
+
+    # -- the loop --------------------------------------------------------------------------------------------------
+
+    def train(self) -> dict[str, Any]:
+        """Train to the end; the facts that a bundle keeps."""
+        with torch.random.fork_rng([self.device] if self.device.type == "cuda" else []):
+            watch_workers(self._train, "Go on with --resume and fewer --workers, or with more (shared) memory.")
+        self.processes.copy_first(self.network.buffers())
+        if self.best_weights:
+            self._set_weights(self.best_weights)
+        reasons = [self.unreadable[i] for i in sorted(self.unreadable)]
+        return {
+            "epochs": math.ceil(self.step / self.plan.steps),
+            "steps": self.step,
+            "photos": len(self.train_photos),
+            "validation_photos": len(self.validation),
+            "seconds": round(self._seconds(), 1),
+            "photos_per_s": round(self._speed(), 2),
+            "unreadable": len(reasons),
+            "unreadable_photos": reasons[:LISTED],
+            "processes": self.processes.world,
+            "settings": asdict(self.settings),
+            "seed": self.run.seed,
+            "best_validation": None if self.best is None else {"accuracy": self.best[0], "epoch": self.best[1]},
+            "peak_memory_mb": round(peak_memory_mb()),
+        }
+
+    def _train(self) -> None:
+        run, plan = self.run, self.plan
+        self._start()
+        window, shown = Window(), {}
+        with progress("Finetuning", self.total, run.show_progress, self.step) as bar, interruption() as interrupted:
+            batches = iter(self._batches())
+            set_training_mode(self.network, *self.kept)
+            while self.step < self.total and not self._given_up():
+                window.add(*self._update(next(batches)))
+                self.step += 1
+                stop = self.processes.any(interrupted())
+                save = stop or self.step == self.total or self.step % run.checkpoint_every == 0
+                epoch_ends = self.step % plan.steps == 0
+                if save or epoch_ends or self.step % LOG_EVERY == 0:
+                    shown = self._log(window)
+                    window = Window()
+                if epoch_ends and len(self.validation):
+                    self._validate()
+                    set_training_mode(self.network, *self.kept)
+                bar.advance(1, **shown)
+                if save:
+                    self._save()
+                if stop and self.step < self.total:
+                    raise UnseenError(self._stopped())
+        self._share_unreadable()
+
+    def _batches(self):
+        """This process's batches from the next step on: one loader for all epochs, so that none begins with a wait."""
+        photos = TrainingPhotos(self.train_photos, self.network.transform.for_training(), self.run.seed)
+        steps = self.plan.batches(self.step, self.total)
+        return load_batches(photos, self.workers, batch_sampler=steps, pin_memory=self.device.type == "cuda")
+
+    def _update(self, batch: Batch) -> tuple[Tensor, Tensor, int]:
+        """One step of the optimiser; summed loss, right answers and photos, as they were before it."""
+        pixels, labels, failed = batch
+        settings, size = self.settings, self.plan.size
+        self.unreadable |= failed
+        if len(labels) < size:
+            raise UnseenError(f"{len(failed)} photos in a row cannot be read. {next(iter(failed.values()))}")
+        for group in self.optimiser.param_groups:
+            group["lr"] = settings.learning_rate_at(self.step, self.total)
+        # Dropout and the like: the same for the same step, however often the run was interrupted before.
+        torch.manual_seed(_seed(self.run.seed, self.step, self.processes.rank))
+        loss_sum, right = (torch.zeros((), device=self.device) for _ in range(2))
+        parts = list(zip(pixels.split(settings.batch), labels.split(settings.batch), strict=True))
+        for number, (x, y) in enumerate(parts, 1):
+            x = x.to(self.device, memory_format=torch.channels_last, non_blocking=True)
+            y = y.to(self.device, non_blocking=True)
+            with self.processes.gather_gradients(self.model, now=number == len(parts)):
+                with nullcontext() if self.dtype == torch.float32 else torch.autocast(self.device.type, self.dtype):
+                    logits = self.model(x)
+                likely = (settings.scale * logits.float()).masked_fill(self.absent, -torch.inf)
+                loss = F.cross_entropy(likely, y, reduction="sum")
+                self.scaler.scale(loss / size).backward()
+            loss_sum += loss.detach()
+            right += (logits.detach().argmax(1) == y).sum()
+        self.scaler.step(self.optimiser)
+        self.scaler.update()
+        self.optimiser.zero_grad(set_to_none=True)
+        return loss_sum, right, len(labels)
+
+    def _seconds(self) -> float:
+        return self.spent + time.monotonic() - self.started
+
+    def _speed(self) -> float:
+        """Photos a second, of all processes, since this process began."""
+        photos = (self.step - self.begun) * self.plan.size * self.processes.world
+        return photos / max(time.monotonic() - self.started, 1e-9)
+
+    def _log(self, window: Window) -> dict[str, str]:
+        """Write a line of the log; what the progress bar is to show."""
+        loss, accuracy = window.mean(self.processes)
+        if not math.isfinite(loss):
+            raise UnseenError(
+                f"the loss became {loss} by step {self.step}: lower the learning rate. The last checkpoint is kept."
+            )
+        speed = self._speed()
+        if self.processes.rank == 0:
+            self.run.log(
+                step=self.step,
+                epoch=math.ceil(self.step / self.plan.steps),
+                loss=round(loss, 5),
+                accuracy=round(accuracy, 2),
+                photos_per_s=round(speed, 2),
+                peak_memory_mb=round(peak_memory_mb()),
+            )
+        return {"loss": f"{loss:.3f}", "accuracy": f"{accuracy:.1f} %", "photos/s": f"{speed:.1f}"}
+
+    # -- what is kept ----------------------------------------------------------------------------------------------
+
+    def _save(self) -> None:
+        self._share_unreadable()
+        if self.processes.rank == 0 and self.run.folder is not None:
+            tensors = {f"network.{name}": tensor for name, tensor in self.network.module.state_dict().items()}
+            tensors |= {f"best.{name}": tensor for name, tensor in self.best_weights.items()}
+            for index, parameter in enumerate(self.trained):
+                momentum = self.optimiser.state[parameter].get("momentum_buffer")
+                tensors |= {} if momentum is None else {f"momentum.{index}": momentum}
+            facts = {
+                "identity": self.identity,
+                "step": self.step,
+                "seconds": self._seconds(),
+                "records": self.run.records,
+                "best": self.best,
+                "unreadable": list(self.unreadable.items()),
+                "scaler": self.scaler.state_dict(),
+            }
+            save_checkpoint(self.run.folder, tensors, facts)
+        self.processes.wait()
+
+    def _start(self) -> None:
+        """Begin at the checkpoint where one is to be resumed, else at the first step."""
+        self.step, self.spent = 0, 0.0
+        saved = load_checkpoint(self.run.folder, self.identity) if self.run.resume and self.run.folder else None
+        if saved is not None:
+            tensors, facts = saved
+            self._set_weights(_part(tensors, "network."))
+            self.best_weights = _part(tensors, "best.")
+            for index, parameter in enumerate(self.trained):
+                if f"momentum.{index}" in tensors:
+                    # Laid out like the parameter: another layout would round differently.
+                    momentum = torch.empty_like(parameter).copy_(tensors[f"momentum.{index}"])
+                    self.optimiser.state[parameter]["momentum_buffer"] = momentum.detach()
+            self.scaler.load_state_dict(facts["scaler"])
+            self.run.go_on(facts["records"])
+            self.best = tuple(facts["best"]) if facts["best"] else None
+            self.unreadable = dict(facts["unreadable"])
+            self.step, self.spent = facts["step"], facts["seconds"]
+        self.processes.agree((self.step, self.identity["photo_list"]), "the checkpoint or the photos")
+        if self.processes.rank == 0:
+            self.run.start_log()
+        self.begun, self.started = self.step, time.monotonic()
+
+    def _set_weights(self, weights: dict[str, Tensor]) -> None:
+        with torch.no_grad():
+            for name, tensor in self.network.module.state_dict().items():
+                tensor.copy_(weights[name])
+
+    def _share_unreadable(self) -> None:
+        for theirs in self.processes.gather(self.unreadable):
+            self.unreadable |= theirs
+
+    def _stopped(self) -> str:
+        kept = "go on with the same command and --resume" if self.run.folder else "nothing is kept: no output was named"
+        return f"stopped after step {self.step} of {self.total}; {kept}"
+
+    # -- validation ------------------------------------------------------------------------------------------------
+
+    def _validate(self) -> None:
+        """Measure the photos kept aside, and remember the best epoch."""
+        epoch, accuracy = self.step // self.plan.steps, self.accuracy(self.validation)
+        if self.processes.rank == 0:
+            self.run.log(epoch=epoch, validation_accuracy=round(accuracy, 2))
+        if self.best is None or accuracy > self.best[0]:
+            self.best = (accuracy, epoch)
+            if self.settings.patience:
+                self.best_weights = {name: t.clone() for name, t in self.network.module.state_dict().items()}
+
+    def _given_up(self) -> bool:
+        """Whether `patience` epochs have passed without a better validation accuracy."""
+        if not self.settings.patience or self.best is None:
+            return False
+        return self.step // self.plan.steps - self.best[1] >= self.settings.patience
+
+    def accuracy(self, photos: PhotoSet) -> float:
+        """Per cent of photos whose own class scores best among the seen ones; each process looks at its share."""
+        self.network.eval()
+        self.processes.copy_first(self.network.buffers())
+        own = photos.subset(np.arange(self.processes.rank, len(photos), self.processes.world))
+        right = read = 0
+        for pixels, labels, _ in load_batches(
+            EvaluationPhotos(own, self.network.transform), self.workers, batch_size=self.settings.batch
+        ):
+            if pixels is None:
+                continue
+            with torch.inference_mode():
+                best = self.head(pixels.to(self.device, memory_format=torch.channels_last)).argmax(1).cpu()
+            right, read = right + int((best == labels).sum()), read + len(labels)
+        right, read = self.processes.sum([right, read])
+        return 100 * right / max(read, 1)
+
+
+class Window:
+    """Loss and accuracy since the last line of the log."""
+
+    def __init__(self):
+        self.loss, self.right, self.photos = 0.0, 0.0, 0
+
+    def add(self, loss: Tensor, right: Tensor, photos: int) -> None:
+        self.loss, self.right, self.photos = self.loss + loss, self.right + right, self.photos + photos
+
+    def mean(self, processes: Processes) -> tuple[float, float]:
+        loss, right, photos = processes.sum([float(self.loss), float(self.right), float(self.photos)])
+        return loss / photos, 100 * right / photos
+
+
+def _seed(*numbers: int) -> int:
+    return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0])
+
+
+def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}

@@ -1,5 +1,0 @@
-"""kin: a class's classifier from those of its kin, by kernel ridge regression in closed form. See `Kin`."""
-
-from unseen.kin.method import Kin, KinSettings
-
-__all__ = ["Kin", "KinSettings"]

@@ -1,0 +1,77 @@
+"""The structural baseline: no words and no learning, only who is near whom in the hierarchy.
+
+The hop benchmarks reward closeness to seen classes, so that this alone does well on them (Hascoet et al., CVPR 2019);
+a table without it flatters every method.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from unseen.methods.base import Method, Solution
+from unseen.methods.problem import Problem, normalise_rows
+from unseen.methods.projections import Append1
+from unseen.methods.registry import register
+from unseen.methods.settings import NOT_NEGATIVE, Limit
+from unseen.runtime.run import Run
+from unseen.taxonomy import Taxonomy
+
+CHUNK = 8192  # classes at a time
+
+
+@register("structural")
+class Structural(Method):
+    """W~(u) = sum_s exp(-decay d(u, s)) W(s), rows normalised; d is the undirected distance in the hierarchy."""
+
+    limits: ClassVar[dict[str, Limit]] = {"decay": NOT_NEGATIVE}
+
+    @dataclass(frozen=True)
+    class Settings:
+        decay: float = 1.5
+
+    def fit(self, problem: Problem, run: Run) -> Solution:
+        return Solution(self.predict(problem, {}), Append1(), state={}, details={"weights": 0})
+
+    def predict(self, problem: Problem, state: dict[str, np.ndarray], rows: np.ndarray | None = None) -> np.ndarray:
+        rows = np.arange(len(problem.taxonomy)) if rows is None else np.asarray(rows)
+        distance, targets = distances(problem.taxonomy, problem.seen), problem.targets()
+        mixed = np.empty((len(rows), targets.shape[1]), np.float32)
+        for start in range(0, len(rows), CHUNK):
+            part = slice(start, start + CHUNK)
+            steps = distance[rows[part]]
+            weight = np.exp(-self.settings.decay * np.maximum(steps, 0), dtype=np.float32)
+            weight[steps < 0] = 0  # another component of the hierarchy
+            mixed[part] = weight @ targets
+        return normalise_rows(mixed)
+
+
+def distances(taxonomy: Taxonomy, sources: np.ndarray) -> np.ndarray:
+    """Undirected hierarchy distance from every node to every source (N x len(sources), int16; -1: unreachable).
+
+    All sources walk together. A node keeps a bit for each source that has reached it, 64 to a word, and a hop is an
+    OR over the node's neighbours; the distance is the number of hops after which the bit was still unset.
+    """
+    child, parent = (np.asarray(ends, np.int64) for ends in taxonomy.edges())
+    n, count = len(taxonomy), len(sources)
+    itself = np.arange(n)  # so that every node has a neighbour, and keeps what it has
+    node, neighbour = np.concatenate([child, parent, itself]), np.concatenate([parent, child, itself])
+    order = np.argsort(node, kind="stable")
+    neighbour, first = neighbour[order], np.searchsorted(node[order], itself)
+    reached = np.zeros((n, -(-count // 64) * 64), bool)
+    reached[sources, np.arange(count)] = True
+    bits = np.packbits(reached, axis=1).view(np.uint64)
+    distance, hop = np.zeros((n, count), np.uint8), 0
+    while True:
+        missing = np.unpackbits(~bits.view(np.uint8), axis=1, count=count)
+        further = np.bitwise_or.reduceat(bits[neighbour], first, axis=0)
+        if np.array_equal(further, bits):
+            distance = distance.astype(np.int16)
+            distance[missing.view(bool)] = -1
+            return distance
+        distance += missing
+        bits, hop = further, hop + 1
+        if hop == 255:  # the next one would not fit
+            distance = distance.astype(np.int16)

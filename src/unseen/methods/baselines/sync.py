@@ -1,0 +1,144 @@
+"""SYNC: classifiers synthesised from phantom classes (Changpinyo, Chao, Gong and Sha, CVPR 2016, arXiv 1603.00550)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from unseen.errors import UnseenError
+from unseen.features.store import SeenFeatures
+from unseen.methods.base import Method, Solution
+from unseen.methods.baselines.minibatches import LIMITS, minimise
+from unseen.methods.problem import Problem, normalise_rows
+from unseen.methods.projections import Append1
+from unseen.methods.registry import register
+from unseen.methods.ridge import Ridges, leave_one_out
+from unseen.methods.settings import POSITIVE, Limit
+from unseen.runtime.run import Run
+
+SIGMAS = (0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0)
+RIDGES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
+CHUNK = 8192
+
+
+@register("sync")
+class SYNC(Method):
+    """A phantom class r has a place b_r among the class vectors and a base classifier v_r. A class at a_c gets
+
+        w_c = sum_r s_cr v_r,     s_cr = exp(-d_cr) / sum_r' exp(-d_cr'),     d_cr = |a_c - b_r|^2 / sigma^2
+
+    One phantom sits at each seen class's vector, as in the paper. Two ways to find the base classifiers:
+
+    `features`     the paper's one-vs-other: minimise over photos and seen classes the squared hinge
+                   max(0, 1 - y_nc w_c . x_n)^2 + weight_decay/2 sum_c |w_c|^2;
+    `classifiers`  no photos at hand: ridge regression of the network's seen classifiers, V = (S'S + ridge I)^-1 S' W.
+
+    `auto` takes features where there are any. sigma and ridge are chosen by leave-one-out error of the regression on
+    seen classes, in both ways. Rows are normalised, as for every method that predicts classifiers here.
+    """
+
+    takes_features: ClassVar[bool] = True
+    limits: ClassVar[dict[str, Limit]] = LIMITS | {"sigma": POSITIVE, "ridge": POSITIVE}
+
+    @dataclass(frozen=True)
+    class Settings:
+        learn_from: str = "auto"  # auto | features | classifiers
+        sigma: float | None = None  # None: chosen on seen classes
+        ridge: float | None = None  # None: chosen on seen classes
+        weight_decay: float = 1e-4
+        epochs: int = 100
+        batch: int = 256
+        learning_rate: float = 1e-2
+
+    def __init__(self, settings: Settings):
+        if settings.learn_from not in ("auto", "features", "classifiers"):
+            raise UnseenError(f"sync learns from 'auto', 'features' or 'classifiers', not {settings.learn_from!r}")
+        self.settings = settings
+
+    def fit(self, problem: Problem, run: Run) -> Solution:
+        way = self.settings.learn_from
+        if way == "auto":
+            way = "classifiers" if problem.features is None else "features"
+        vectors = normalise_rows(problem.vectors.matrix[problem.seen])
+        targets = problem.targets()
+        sigma, ridge, error = self._choose(vectors, targets)
+        if way == "features":
+            store = problem.require_features(self.name)
+            present = np.unique(store.labels)
+            if not len(present):
+                raise UnseenError("sync: the feature store holds no photo of a seen class")
+            phantoms = vectors[present]
+            store = SeenFeatures(store.matrix, np.searchsorted(present, store.labels))
+            bases, loss = self._one_vs_other(shares(phantoms, phantoms, sigma), store, run)
+        else:
+            phantoms = vectors
+            mix = shares(vectors, phantoms, sigma).astype(np.float64)
+            bases = np.linalg.solve(mix.T @ mix + ridge * np.eye(len(phantoms)), mix.T @ targets)
+            loss = error
+        state = {
+            "phantoms": phantoms,
+            "bases": bases.astype(np.float32),
+            "sigma": np.array([sigma], np.float32),
+        }
+        chosen = {"sigma": sigma, "ridge": ridge, "learn_from": way}
+        details = {"weights": bases.size, "chosen": chosen, "loss": loss, "phantoms": len(phantoms)}
+        return Solution(self.predict(problem, state), Append1(), state, details)
+
+    def predict(self, problem: Problem, state: dict[str, np.ndarray], rows: np.ndarray | None = None) -> np.ndarray:
+        rows = np.arange(len(problem.taxonomy)) if rows is None else np.asarray(rows)
+        classes = np.empty((len(rows), state["bases"].shape[1]), np.float32)
+        for start in range(0, len(rows), CHUNK):
+            part = slice(start, start + CHUNK)
+            vectors = normalise_rows(problem.vectors.matrix[rows[part]])
+            classes[part] = shares(vectors, state["phantoms"], float(state["sigma"][0])) @ state["bases"]
+        return normalise_rows(classes)
+
+    def _choose(self, vectors: np.ndarray, targets: np.ndarray) -> tuple[float, float, float]:
+        """sigma and ridge with the least leave-one-out squared error on the seen classifiers, and that error.
+
+        With phantoms fixed, S V is ridge regression with the kernel S S'.
+        """
+        sigmas = SIGMAS if self.settings.sigma is None else (self.settings.sigma,)
+        ridges = RIDGES if self.settings.ridge is None else (self.settings.ridge,)
+        tried = []
+        for sigma in sigmas:
+            mix = shares(vectors, vectors, sigma).astype(np.float64)
+            system = Ridges(mix @ mix.T)
+            for ridge in ridges:
+                missed = targets - leave_one_out(system.inverse(ridge), targets)
+                tried.append((float(np.square(missed).sum(axis=1).mean()), sigma, ridge))
+        error, sigma, ridge = min(tried)
+        return sigma, ridge, error
+
+    def _one_vs_other(self, mix: np.ndarray, store: SeenFeatures, run: Run) -> tuple[np.ndarray, float]:
+        """Base classifiers (R x D+1) that minimise the squared hinge, by Adam over batches of photos."""
+        import torch
+
+        scale = float(np.linalg.norm(store.matrix, axis=1).mean()) or 1.0  # so that one learning rate fits all networks
+        features = torch.from_numpy(np.pad(store.matrix / np.float32(scale), ((0, 0), (0, 1)), constant_values=1.0))
+        labels, shares_ = torch.from_numpy(store.labels.astype(np.int64)), torch.from_numpy(mix)
+        generator = torch.Generator().manual_seed(run.seed)
+        bases = torch.zeros(mix.shape[1], features.shape[1], requires_grad=True)
+        optimiser = torch.optim.Adam([bases], lr=self.settings.learning_rate)
+
+        def loss_of(chosen: torch.Tensor) -> torch.Tensor:
+            classifiers = shares_ @ bases
+            sign = torch.full((len(chosen), len(mix)), -1.0)
+            sign[torch.arange(len(chosen)), labels[chosen]] = 1.0
+            hinge = torch.relu(1 - sign * (features[chosen] @ classifiers.T)).square().sum(dim=1).mean()
+            return hinge + self.settings.weight_decay / 2 * classifiers.square().sum()
+
+        loss = minimise("SYNC", loss_of, len(features), optimiser, self.settings, generator, run)
+        bases = bases.detach().numpy().copy()
+        bases[:, :-1] /= scale
+        return bases, loss
+
+
+def shares(vectors: np.ndarray, phantoms: np.ndarray, sigma: float) -> np.ndarray:
+    """s_cr: how much each class (row) borrows from each phantom (column); rows sum to 1."""
+    distance = np.square(vectors).sum(axis=1)[:, None] + np.square(phantoms).sum(axis=1)[None, :]
+    distance = (distance - 2 * (vectors @ phantoms.T)) / sigma**2
+    weight = np.exp(distance.min(axis=1, keepdims=True) - distance)
+    return (weight / weight.sum(axis=1, keepdims=True)).astype(np.float32)

@@ -1,0 +1,113 @@
+"""What kin knows of a class, and how alike that makes two classes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+
+from unseen.methods.graph.adjacency import Adjacency, hop_groups
+from unseen.methods.problem import Problem, normalise_rows
+from unseen.taxonomy import Taxonomy
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Of n classes: for each source of vectors the unit word vector x and the propagated one z; the ancestors a."""
+
+    words: tuple[np.ndarray, ...]  # each n x S, rows of length 1 or 0
+    propagated: tuple[np.ndarray, ...]  # each n x S, rows of length 1 or 0
+    ancestors: sparse.csr_matrix  # n x N, rows of length 1
+
+    def __getitem__(self, rows) -> Inputs:
+        return Inputs(
+            tuple(part[rows] for part in self.words),
+            tuple(part[rows] for part in self.propagated),
+            self.ancestors[rows],
+        )
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """k(u, v) = sum over sources of  w_s (w_x exp(g_x (<x, x'> - 1)) + w_z exp(g_z (<z, z'> - 1))),  plus  w_a <a, a'>,
+
+    divided by the sum of the weights, so that k(u, u) = 1 for a class of which all is known. A class without a vector
+    gets nothing from that source: no likeness, rather than a little with everybody.
+    """
+
+    words: tuple[float, ...]  # g_x of each source
+    propagated: tuple[float, ...]  # g_z of each source
+    sources: tuple[float, ...]  # w_s of each source
+    word_weight: float
+    propagated_weight: float
+    ancestor_weight: float
+
+    def __call__(self, left: Inputs, right: Inputs) -> np.ndarray:
+        """n x m, float32."""
+        total = self.ancestor_weight * np.asarray((left.ancestors @ right.ancestors.T).todense(), np.float32)
+        for weight, width, x, y in self._parts(left, right):
+            if weight:
+                total += weight * _exponential(x, y, width)
+        return total / self._sum()
+
+    def diagonal(self, inputs: Inputs) -> np.ndarray:
+        """k(u, u), n: 1, or less where a vector is missing."""
+        known = np.full(inputs.ancestors.shape[0], self.ancestor_weight, np.float32)
+        for weight, _, x, _ in self._parts(inputs, inputs):
+            known += weight * x.any(axis=1)
+        return known / self._sum()
+
+    def _parts(self, left: Inputs, right: Inputs) -> Iterator[tuple[float, float, np.ndarray, np.ndarray]]:
+        for source, width, x, y in zip(self.sources, self.words, left.words, right.words, strict=True):
+            yield source * self.word_weight, width, x, y
+        for source, width, z, y in zip(self.sources, self.propagated, left.propagated, right.propagated, strict=True):
+            yield source * self.propagated_weight, width, z, y
+
+    def _sum(self) -> float:
+        return (self.word_weight + self.propagated_weight) * sum(self.sources) + self.ancestor_weight
+
+
+def gather(problem: Problem, descendants: Sequence[float], ancestors: Sequence[float], decay: float) -> Inputs:
+    """The inputs of every class of the hierarchy. The hop weights are DGP's, but fixed."""
+    taxonomy = problem.taxonomy
+    down = mixed(hop_groups(taxonomy, "descendants", len(descendants) - 1), descendants)
+    up = mixed(hop_groups(taxonomy, "ancestors", len(ancestors) - 1), ancestors)
+    words = tuple(normalise_rows(part) for part in problem.vectors.parts)
+    return Inputs(words, tuple(normalise_rows(up @ (down @ part)) for part in words), ancestor_vectors(taxonomy, decay))
+
+
+def mixed(groups: Adjacency, weights: Sequence[float]) -> sparse.csr_matrix:
+    """sum_k weights[k] D_k^-1 A_k, sparse, N x N."""
+    values = (groups.weight * np.asarray(weights)[groups.group]).astype(np.float32)
+    return sparse.csr_matrix((values, groups.column, groups.pointer), shape=(groups.rows, groups.columns))
+
+
+def ancestor_vectors(taxonomy: Taxonomy, decay: float) -> sparse.csr_matrix:
+    """a: decay^distance at each ancestor and 1 at the class itself, scaled to length 1 (N x N)."""
+    node, ancestor, distance = taxonomy.ancestor_pairs()
+    value = np.power(np.float32(decay), distance.astype(np.float32))
+    length = np.sqrt(np.bincount(node, value**2, minlength=len(taxonomy)))
+    return sparse.csr_matrix(((value / length[node]).astype(np.float32), (node, ancestor)), shape=(len(taxonomy),) * 2)
+
+
+def natural_width(part: np.ndarray) -> float:
+    """1 - the mean cosine between classes: what "far apart" means in these vectors; 1 where there are too few classes.
+
+    Widths are given in this unit, so that the same setting suits vectors that all look alike and vectors that do not.
+    """
+    known = part[part.any(axis=1)].astype(np.float64)
+    n = len(known)
+    if n < 2:
+        return 1.0
+    together = known.sum(axis=0)
+    mean = (together @ together - np.square(known).sum()) / (n * (n - 1))
+    return float(max(1 - mean, 1e-3))
+
+
+def _exponential(x: np.ndarray, y: np.ndarray, width: float) -> np.ndarray:
+    likeness = np.exp(width * (x @ y.T - 1))
+    likeness *= x.any(axis=1)[:, None]
+    likeness *= y.any(axis=1)[None, :]
+    return likeness

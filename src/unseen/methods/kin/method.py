@@ -1,0 +1,256 @@
+"""The method itself: fit, predict, how far to trust a class, and whom it borrows from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy import sparse
+
+from unseen.errors import UnseenError
+from unseen.methods.base import Method, Solution
+from unseen.methods.kin.choice import better, halvings, principal_part, quality
+from unseen.methods.kin.inputs import Inputs, Kernel, gather, natural_width
+from unseen.methods.problem import Problem, normalise_rows
+from unseen.methods.projections import Append1
+from unseen.methods.registry import register
+from unseen.methods.ridge import Ridges
+from unseen.methods.settings import DECAY, NOT_NEGATIVE, POSITIVE, Limit
+from unseen.runtime.run import Run
+
+CHUNK = 4096  # classes at a time: the kernel against the seen classes is CHUNK x M
+HALVINGS = 4
+FEW = 20  # seen classes: with fewer, hidden halves say nothing
+START = {"width": 1.0, "ridge": 0.05}
+GRID = {"width": (0.5, 2.0), "ridge": (0.2,)}
+LESS = 0.25  # a source of vectors counts fully, or this much
+
+
+@dataclass(frozen=True)
+class KinSettings:
+    """`None`: chosen on the seen classes at fit time. The other numbers were learned on seen classes too, without a
+    photo, by `benchmarks/kin_ablation.py learn`."""
+
+    sources: list[float] | None = None  # w_s, one for each source of vectors
+    width: float | None = None  # multiplies both widths below
+    ridge: float | None = None
+    word_width: float = 3.5  # g_x, in units of 1 / (1 - mean cosine) of the vectors at hand
+    propagated_width: float = 2.5  # g_z, likewise
+    word_weight: float = 0.2  # w_x
+    propagated_weight: float = 1.0  # w_z
+    ancestor_weight: float = 0.1  # w_a
+    decay: float = 0.8  # of an ancestor's part with its distance
+    descendants: list[float] = field(default_factory=lambda: [0.36, 0.27, 0.17, 0.19, 0.01])  # hop weights, first phase
+    ancestors: list[float] = field(default_factory=lambda: [0.69, 0.09, 0.08, 0.06, 0.08])  # hop weights, second phase
+    caution: float = 1.0  # 0: every row as long as the next; 1: short ones stay short
+
+
+@register("kin")
+class Kin(Method):
+    """Kernel ridge regression from what is known of a class to its classifier, in closed form:
+
+        d(u) = K(u, S) (K(S, S) + ridge I)^-1 (W(S) - mu),      W~(u) = mu + d(u) / sqrt(|d(u)|^2 + caution^2 chance^2)
+
+    with S the seen classes, W their classifiers scaled to length 1 and mu the mean of W; `Kernel` has K's formula.
+    `chance` is the length that d would have were the classifiers dealt to the seen classes at random: the median over
+    classes of |K(u, S) (K(S, S) + ridge I)^-1|. The d of a class that resembles nothing seen is no longer than that,
+    and is not blown up to a confident answer.
+
+    A seen class keeps its own direction, d(s) = W(s) - mu, with the length of the best supported unseen class in a
+    thousand: known classifiers are longer than predicted ones, and would outshout them.
+
+    The state is the solved system and the seen classes' inputs as they were at training time. A class that is added
+    later changes z of its ancestors and of the classes below them, a little; the seen classes' stored z stays as it
+    was, since the system was solved with it, and only the asked classes' inputs are computed on the grown hierarchy.
+    """
+
+    Settings: ClassVar[type] = KinSettings
+    limits: ClassVar[dict[str, Limit]] = {
+        **dict.fromkeys(("ridge", "width", "word_width", "propagated_width"), POSITIVE),
+        **dict.fromkeys(("sources", "word_weight", "propagated_weight", "ancestor_weight", "caution"), NOT_NEGATIVE),
+        "decay": DECAY,
+    }
+
+    def __init__(self, settings: KinSettings):
+        _check(settings)
+        self.settings = settings
+
+    def fit(self, problem: Problem, run: Run) -> Solution:
+        inputs = self._gather(problem)
+        seen = inputs[problem.seen]
+        targets = problem.targets().astype(np.float64)
+        mean = targets.mean(axis=0)
+        chosen, found = self._choose(seen, targets - mean, run)
+        kernel = self._kernel(seen, chosen)
+        system = Ridges(kernel(seen, seen))
+        state = {
+            "dual": system.solve(targets - mean, chosen["ridge"]).astype(np.float32),
+            "inverse": system.inverse(chosen["ridge"]).astype(np.float32),
+            "mean": mean.astype(np.float32),
+            "widths": np.array([kernel.words, kernel.propagated], np.float32),
+            "sources": np.array(kernel.sources, np.float32),
+            **_saved(seen, problem),
+        }
+        count = len(problem.taxonomy)
+        deviations = np.empty((count, targets.shape[1]), np.float32)
+        chance, trust = np.empty(count, np.float32), np.empty(count, np.float32)
+        for part, likeness in self._likeness(problem, state, np.arange(count), inputs):
+            shares = likeness @ state["inverse"]
+            deviations[part] = likeness @ state["dual"]
+            chance[part] = np.linalg.norm(shares, axis=1)
+            trust[part] = _trust(likeness, shares)
+        state["chance"] = np.array([np.median(chance)], np.float32)
+        lengths = self._scale(deviations, state)
+        state["own"] = normalise_rows(targets - mean) * _best_supported(lengths, problem.seen)
+        trust[problem.seen] = 1.0
+        deviations[problem.seen] = state["own"]
+        deviations += state["mean"]
+        details: dict[str, Any] = {"weights": int(state["dual"].size), "chosen": chosen}
+        if found is not None:
+            details["hidden_halves"] = {"mean_reciprocal_rank": round(found, 4)}
+        return Solution(deviations, Append1(), state, details, trust=trust)
+
+    def predict(self, problem: Problem, state: dict[str, np.ndarray], rows: np.ndarray | None = None) -> np.ndarray:
+        rows = np.arange(len(problem.taxonomy)) if rows is None else np.asarray(rows)
+        deviations = np.empty((len(rows), state["dual"].shape[1]), np.float32)
+        for part, likeness in self._likeness(problem, state, rows):
+            deviations[part] = likeness @ state["dual"]
+        self._scale(deviations, state)
+        position = _positions(problem)[rows]
+        deviations[position >= 0] = state["own"][position[position >= 0]]
+        return deviations + state["mean"]
+
+    def trust(self, problem: Problem, state: dict[str, np.ndarray], rows: np.ndarray | None = None) -> np.ndarray:
+        """How far seen classes settle each class, 0 to 1: sqrt(K(u, S) (K(S, S) + ridge I)^-1 K(S, u)).
+
+        Under the root stands the part of the prior variance k(u, u) = 1 that the posterior no longer has, so that the
+        root is the correlation that the model expects between the predicted classifier and the one that photos would
+        give. A seen class has 1.
+        """
+        rows = np.arange(len(problem.taxonomy)) if rows is None else np.asarray(rows)
+        trust = np.empty(len(rows), np.float32)
+        for part, likeness in self._likeness(problem, state, rows):
+            trust[part] = _trust(likeness, likeness @ state["inverse"])
+        trust[_positions(problem)[rows] >= 0] = 1.0
+        return trust
+
+    def shares(self, problem: Problem, state: dict[str, np.ndarray], row: int) -> np.ndarray:
+        """What a class borrows: the factor of each seen class's W - mu in d(u), M; some are negative."""
+        (_, likeness), *_ = self._likeness(problem, state, np.array([row]))
+        return (likeness @ state["inverse"])[0]
+
+    def _scale(self, deviations: np.ndarray, state: dict[str, np.ndarray]) -> np.ndarray:
+        """d / sqrt(|d|^2 + caution^2 chance^2), in place; returns the lengths that are left (n)."""
+        squares = np.einsum("np,np->n", deviations, deviations)  # no second matrix of that size
+        doubt = (self.settings.caution * float(state["chance"][0])) ** 2
+        divisor = np.maximum(np.sqrt(squares + doubt), np.finfo(np.float32).tiny)
+        deviations /= divisor[:, None]
+        return np.sqrt(squares) / divisor
+
+    def _gather(self, problem: Problem) -> Inputs:
+        return gather(problem, self.settings.descendants, self.settings.ancestors, self.settings.decay)
+
+    def _kernel(self, seen: Inputs, chosen: dict[str, Any]) -> Kernel:
+        """The kernel with its widths in the natural units of the seen classes' vectors."""
+        s, width = self.settings, chosen["width"]
+        words = tuple(width * s.word_width / natural_width(part) for part in seen.words)
+        propagated = tuple(width * s.propagated_width / natural_width(part) for part in seen.propagated)
+        weights = (s.word_weight, s.propagated_weight, s.ancestor_weight)
+        return Kernel(words, propagated, tuple(chosen["sources"]), *weights)
+
+    def _choose(self, seen: Inputs, centred: np.ndarray, run: Run) -> tuple[dict[str, Any], float | None]:
+        """The given settings; those not given, as hidden halves of the seen classes are best recognised."""
+        count = len(seen.words)
+        given = {key: getattr(self.settings, key) for key in ("sources", "width", "ridge")}
+        given = {key: value for key, value in given.items() if value is not None}
+        if len(given.get("sources", seen.words)) != count:
+            raise UnseenError(
+                f"kin: {len(given['sources'])} weights of sources, but there are {count} sources of vectors"
+            )
+        start = {"sources": [1.0] * count, **START, **given}
+        if len(centred) < FEW:
+            return start, None
+        weaker = [[LESS if i == j else 1.0 for i in range(count)] for j in range(count)]
+        grid = {key: values for key, values in {"sources": weaker, **GRID}.items() if key not in given}
+        targets, splits = principal_part(centred), halvings(len(centred), HALVINGS, run.seed)
+
+        def quality_of(chosen: dict[str, Any]) -> np.ndarray:
+            return quality(self._kernel(seen, chosen)(seen, seen), chosen["ridge"], targets, splits)
+
+        return better(quality_of, start, grid)
+
+    def _likeness(
+        self, problem: Problem, state: dict[str, np.ndarray], rows: np.ndarray, inputs: Inputs | None = None
+    ) -> Iterator[tuple[slice, np.ndarray]]:
+        """K(u, S) for chunks of rows, each with its place among them."""
+        inputs = self._gather(problem) if inputs is None else inputs
+        seen = _restored(state, problem)
+        s = self.settings
+        words, propagated = state["widths"].tolist()
+        weights = (s.word_weight, s.propagated_weight, s.ancestor_weight)
+        kernel = Kernel(tuple(words), tuple(propagated), tuple(state["sources"].tolist()), *weights)
+        for start in range(0, len(rows), CHUNK):
+            part = slice(start, start + CHUNK)
+            yield part, kernel(inputs[rows[part]], seen)
+
+
+def _trust(likeness: np.ndarray, shares: np.ndarray) -> np.ndarray:
+    return np.sqrt(np.clip((likeness * shares).sum(axis=1), 0, 1))
+
+
+def _best_supported(lengths: np.ndarray, seen: np.ndarray) -> float:
+    """The length of the best supported unseen class in a thousand; 1 where there is none."""
+    unseen = np.delete(lengths, seen)
+    length = float(np.quantile(unseen, 0.999)) if len(unseen) else 0.0
+    return length or 1.0
+
+
+def _positions(problem: Problem) -> np.ndarray:
+    """For each row of the hierarchy its position among the seen classes, or -1."""
+    position = np.full(len(problem.taxonomy), -1)
+    position[problem.seen] = np.arange(len(problem.seen))
+    return position
+
+
+def _saved(seen: Inputs, problem: Problem) -> dict[str, np.ndarray]:
+    """The seen classes' inputs as arrays. Ancestors are kept by id: rows of a hierarchy move when it changes."""
+    ancestors = seen.ancestors.tocoo()
+    columns, column = np.unique(ancestors.col, return_inverse=True)
+    ids = "\n".join(problem.taxonomy.ids[row] for row in columns)
+    state = {
+        "ancestor_row": ancestors.row.astype(np.int32),
+        "ancestor_column": column.astype(np.int32),
+        "ancestor_value": ancestors.data.astype(np.float32),
+        "ancestor_ids": np.frombuffer(ids.encode(), np.uint8),
+    }
+    for i, (word, propagated) in enumerate(zip(seen.words, seen.propagated, strict=True)):
+        state |= {f"words_{i}": word, f"propagated_{i}": propagated}
+    return state
+
+
+def _restored(state: dict[str, np.ndarray], problem: Problem) -> Inputs:
+    ids = state["ancestor_ids"].tobytes().decode().split("\n")
+    here = np.array([id in problem.taxonomy for id in ids], bool)  # a class above seen ones may have been removed since
+    rows = np.full(len(ids), -1)
+    rows[here] = problem.taxonomy.indices([id for id, kept in zip(ids, here, strict=True) if kept])
+    kept = here[state["ancestor_column"]]
+    place = state["ancestor_row"][kept], rows[state["ancestor_column"][kept]]
+    shape = (len(state["dual"]), len(problem.taxonomy))
+    sources = range(len(state["sources"]))
+    return Inputs(
+        tuple(state[f"words_{i}"] for i in sources),
+        tuple(state[f"propagated_{i}"] for i in sources),
+        sparse.csr_matrix((state["ancestor_value"][kept], place), shape=shape),
+    )
+
+
+def _check(settings: KinSettings) -> None:
+    """What no setting can tell alone."""
+    of_sources = (settings.word_weight + settings.propagated_weight) * sum(settings.sources or [1.0])
+    if not of_sources + settings.ancestor_weight > 0:
+        raise UnseenError("kin: the kernel's weights (sources, word, propagated and ancestor weight) must not all be 0")
+    for name in ("descendants", "ancestors"):
+        if len(getattr(settings, name)) < 2:
+            raise UnseenError(f"kin: {name} needs at least two hop weights, the class itself and the rest")

@@ -1,0 +1,49 @@
+"""What every method is given: the hierarchy, the class vectors, and the classifiers of the seen classes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from unseen.errors import UnseenError
+from unseen.features.store import SeenFeatures
+from unseen.semantics import ClassVectors
+from unseen.taxonomy import Taxonomy
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Known: N nodes with vectors, and the classifiers (M x P) of the M seen ones. Wanted: one for every node."""
+
+    taxonomy: Taxonomy
+    vectors: ClassVectors
+    seen: np.ndarray  # M, int64: rows of the taxonomy, in the backbone's class order
+    classifiers: np.ndarray  # M x P, float32: [weight, bias] as the network holds them, not normalised
+    features: SeenFeatures | None = None
+
+    def __post_init__(self):
+        if len(self.seen) != len(self.classifiers):
+            raise UnseenError(f"{len(self.seen)} seen classes, but {len(self.classifiers)} classifiers")
+        if len(np.unique(self.seen)) != len(self.seen):
+            raise UnseenError("a seen class is listed twice")
+        if not np.isfinite(self.classifiers).all():
+            raise UnseenError("the network's classifiers hold NaN or infinity: check its weights file")
+
+    def targets(self) -> np.ndarray:
+        """The known classifiers, [weight, bias] normalised together to length 1 (M x P)."""
+        return normalise_rows(self.classifiers)
+
+    def require_features(self, method: str) -> SeenFeatures:
+        if self.features is None:
+            raise UnseenError(
+                f"{method} learns from photos of seen classes: make a feature store of them with "
+                "`unseen features --images DIR --out STORE` and pass it with --features STORE"
+            )
+        return self.features
+
+
+def normalise_rows(matrix: np.ndarray) -> np.ndarray:
+    """Rows divided by their L2 norm; rows of zeros stay zero."""
+    norms = np.linalg.norm(matrix, axis=1, keepdims=True)
+    return (matrix / np.maximum(norms, np.finfo(np.float32).tiny)).astype(np.float32)

@@ -1,0 +1,82 @@
+"""Methods by name: each registers itself where it is defined."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from difflib import get_close_matches
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any, TypeVar
+
+from unseen.errors import UnseenError
+from unseen.methods.base import Method
+from unseen.methods.settings import check_settings
+from unseen.runtime.modules import import_object
+
+M = TypeVar("M", bound=type[Method])
+_registered: dict[str, type[Method]] = {}
+
+
+def register(name: str) -> Callable[[M], M]:
+    """Make a method available by name: `@register("kin")` above its class."""
+
+    def keep(kind: M) -> M:
+        kind.name = name
+        _registered[name] = kind
+        return kind
+
+    return keep
+
+
+@cache
+def _built_in() -> dict[str, str]:
+    """Name -> module, read from the sources of this package: importing them all would load torch for a `--help`."""
+    here, found = Path(__file__).parent, {}
+    for path in sorted(here.rglob("*.py")):
+        for name in re.findall(r'(?m)^@register\("([^"]+)"\)', path.read_text(encoding="utf-8")):
+            found[name] = ".".join(["unseen.methods", *path.relative_to(here).with_suffix("").parts])
+    return found
+
+
+def method_names() -> list[str]:
+    """All methods: the built-in ones, then those registered by others."""
+    return list(_built_in() | _registered)
+
+
+def get_method(name: str) -> type[Method]:
+    """The class of a method: a name, or module:Class for one of your own."""
+    if name not in _registered and name in _built_in():
+        import_module(_built_in()[name])
+    if name in _registered:
+        return _registered[name]
+    if ":" in name:
+        return _import_own(name)
+    close = get_close_matches(name, method_names(), n=1)
+    hint = f" Did you mean {close[0]!r}?" if close else ""
+    raise UnseenError(f"no method named {name!r}.{hint} There are: {', '.join(method_names())}; or module:Class")
+
+
+def make_method(name: str, settings: Mapping[str, Any] | None = None) -> Method:
+    """A method with these settings; one that it does not have, or a value that it cannot work with, is refused."""
+    kind = get_method(name)
+    known = {item.name for item in fields(kind.Settings)}
+    unknown = sorted(set(settings or {}) - known)
+    if unknown:
+        has = f"It has: {', '.join(sorted(known))}" if known else "It has none"
+        raise UnseenError(f"{name} has no setting {', '.join(map(repr, unknown))}. {has}")
+    chosen = kind.Settings(**(settings or {}))
+    check_settings(name, chosen, kind.limits)
+    return kind(chosen)
+
+
+def _import_own(name: str) -> type[Method]:
+    kind = import_object(name)
+    if not (isinstance(kind, type) and issubclass(kind, Method)):
+        raise UnseenError(f"{name}: must be a class derived from unseen.Method")
+    if "name" not in kind.__dict__:  # not decorated
+        kind.name = name
+    _registered[name] = kind
+    return kind

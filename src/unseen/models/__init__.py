@@ -1,1 +1,0 @@
-"""The graph networks, one file a paper: dgp, sgcn, gcnz, gat."""

@@ -1,0 +1,133 @@
+"""PIL picture -> normalised tensor, as a network expects it; without torchvision.
+
+    PhotoTransform      resize the short side, crop the centre, normalise      (evaluation)
+    TrainingTransform   crop and flip at random, normalise                     (finetuning)
+
+Both are plain frozen dataclasses: they compare, hash, pickle to worker processes and go to JSON.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+
+from unseen.errors import UnseenError
+from unseen.photos.reading import MAX_PIXELS, Source, read_photo
+
+IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+INTERPOLATIONS = {"bilinear": Image.Resampling.BILINEAR, "bicubic": Image.Resampling.BICUBIC}
+INTERPOLATIONS |= {"nearest": Image.Resampling.NEAREST, "lanczos": Image.Resampling.LANCZOS}
+
+
+@dataclass(frozen=True)
+class _Normalised:
+    """What both transforms share: the output's size, the interpolation, and (x / 255 - mean) / std for each channel."""
+
+    size: int  # pixels a side of what the network sees
+    mean: tuple[float, float, float] = IMAGENET_MEAN
+    std: tuple[float, float, float] = IMAGENET_STD
+    interpolation: str = "bicubic"
+
+    def __post_init__(self):
+        if self.interpolation not in INTERPOLATIONS:
+            options = ", ".join(INTERPOLATIONS)
+            raise UnseenError(f"Interpolation {self.interpolation!r} is not one of: {options}.")
+        if self.size < 1 or len(self.mean) != 3 or len(self.std) != 3 or min(self.std) <= 0:
+            raise UnseenError(f"A photo transform needs a positive size and three means and deviations, not {self}.")
+        object.__setattr__(self, "mean", tuple(map(float, self.mean)))  # JSON gives lists, which do not hash
+        object.__setattr__(self, "std", tuple(map(float, self.std)))
+
+    def _resample(self, image: Image.Image, box: tuple[float, float, float, float]) -> Tensor:
+        """The box (left, top, right, bottom; fractions of pixels allowed) as a normalised tensor 3 x size x size."""
+        image = image.resize((self.size, self.size), INTERPOLATIONS[self.interpolation], box=box)
+        pixels = (
+            torch.from_numpy(np.array(image)).permute(2, 0, 1).to(torch.float32, memory_format=torch.contiguous_format)
+        )
+        mean, std = (torch.tensor(values).view(3, 1, 1) for values in (self.mean, self.std))
+        return pixels.div_(255 * std).sub_(mean / std)
+
+
+@dataclass(frozen=True)
+class PhotoTransform(_Normalised):
+    """Resize the short side to `resize` pixels, keep the central `size` x `size`, normalise.
+
+    With `squash` the photo is resized to a square of `resize` pixels without keeping its proportions.
+    """
+
+    resize: int = 0  # 0: size / 0.875, as most ImageNet networks are evaluated
+    squash: bool = False
+
+    def __post_init__(self):
+        super().__post_init__()
+        if not self.resize:
+            object.__setattr__(self, "resize", math.floor(self.size / 0.875))
+        if self.resize < self.size:
+            raise UnseenError(f"The short side ({self.resize} px) must not be shorter than the crop ({self.size} px).")
+
+    def __call__(self, image: Image.Image) -> Tensor:
+        """RGB picture -> float32 3 x size x size."""
+        return self._resample(image, self._box(*image.size))
+
+    def open(self, source: Source, max_pixels: int = MAX_PIXELS) -> Tensor:
+        """Read any photo and transform it; a JPEG much larger than needed is decoded at a reduced scale, to be fast."""
+        return self(read_photo(source, max_pixels, short_side=self.resize))
+
+    def _box(self, width: int, height: int) -> tuple[float, float, float, float]:
+        """The part of the photo that ends in the crop. Resampling just that part gives what "resize, then crop" gives,
+        without ever holding the resized photo, which for a strip of 1 x 10,000 pixels would be huge."""
+        if self.squash:
+            wide = high = self.resize
+        elif width <= height:
+            wide, high = self.resize, int(self.resize * height / width)
+        else:
+            wide, high = int(self.resize * width / height), self.resize
+        left, top = round((wide - self.size) / 2), round((high - self.size) / 2)
+        x, y = width / wide, height / high  # photo pixels for each pixel of the resized photo
+        return left * x, top * y, min((left + self.size) * x, width), min((top + self.size) * y, height)
+
+    def for_training(self) -> TrainingTransform:
+        """The random transform that goes with this one: the same size and normalisation."""
+        return TrainingTransform(self.size, self.mean, self.std, self.interpolation)
+
+    def to_dict(self) -> dict:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class TrainingTransform(_Normalised):
+    """A random part of the photo, resized to `size` x `size`, mirrored half of the time.
+
+    The part covers `scale` of the photo's area, with `ratio` = width / height drawn log-uniformly. All chance comes
+    from the generator of the call, so that the same generator state gives the same tensor.
+    """
+
+    scale: tuple[float, float] = (0.08, 1.0)
+    ratio: tuple[float, float] = (3 / 4, 4 / 3)
+    flip: float = 0.5
+
+    def __call__(self, image: Image.Image, rng: np.random.Generator) -> Tensor:
+        """RGB picture -> float32 3 x size x size."""
+        pixels = self._resample(image, self._box(*image.size, rng))
+        return pixels.flip(2) if rng.random() < self.flip else pixels
+
+    def open(self, source: Source, rng: np.random.Generator) -> Tensor:
+        return self(read_photo(source, short_side=2 * self.size), rng)
+
+    def _box(self, width: int, height: int, rng: np.random.Generator) -> tuple[int, int, int, int]:
+        for _ in range(10):
+            area = width * height * rng.uniform(*self.scale)
+            ratio = math.exp(rng.uniform(math.log(self.ratio[0]), math.log(self.ratio[1])))
+            wide, high = round(math.sqrt(area * ratio)), round(math.sqrt(area / ratio))
+            if 0 < wide <= width and 0 < high <= height:
+                left, top = int(rng.integers(width - wide + 1)), int(rng.integers(height - high + 1))
+                return left, top, left + wide, top + high
+        # No luck with a very long or very high photo: its centre, with the nearest ratio allowed.
+        wide = min(width, max(1, round(height * self.ratio[1])))
+        high = min(height, max(1, round(width / self.ratio[0])))
+        left, top = (width - wide) // 2, (height - high) // 2
+        return left, top, left + wide, top + high

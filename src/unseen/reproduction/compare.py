@@ -1,0 +1,118 @@
+"""All methods on the same photos, features and candidates: one table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from unseen.evaluation.protocol import evaluate
+from unseen.methods import get_method, method_names
+from unseen.photos import list_photos
+from unseen.reproduction.levels import Level
+from unseen.reproduction.recipe import Row
+from unseen.reproduction.tables import Reproduction
+
+LISTS = ("2-hops", "3-hops", "all")
+MISSING = "–"
+
+
+def compare(work: Reproduction, methods: Sequence[str] | None = None) -> list[dict[str, Any]]:
+    """For each method: Hit@k on the three lists with and without seen candidates, accuracy on seen photos, their
+    harmonic mean and area, and what training took. Methods whose photos are missing are listed with the reason.
+
+    `dgp:glove+text` is a method with other class vectors than the level's.
+    """
+    level, rows = work.level, []
+    for asked in methods or method_names():
+        name, _, vectors = asked.partition(":")
+        row = Row(name, name, vectors=vectors or None)
+        lack = work.lacks(row)
+        if lack is not None:
+            rows.append({"method": name, "left_out": lack})
+            continue
+        model = work.model(row)
+        photos, details = work.store(model, level.unseen), model.bundle.solution.details
+        entry: dict[str, Any] = {
+            "method": name,
+            "vectors": "+".join(model.bundle.vectors.names),
+            "epochs": work.epochs(row),
+            "seconds": details["train_seconds"],
+            "coverage": {},
+        }
+        for spec in LISTS:
+            for candidates in (spec, f"{spec}+1K"):
+                found = evaluate(model, photos, level.candidates(candidates), show_progress=False)
+                entry[candidates] = {"image": found.image, "class": found.class_}
+                entry["coverage"][candidates] = [found.classes, found.listed_classes, found.images]
+        if level.seen_val is not None:
+            both = [photos, work.store(model, level.seen_val)]
+            found = evaluate(model, both, level.candidates("2-hops+1K"), show_progress=False).generalised
+            entry["generalised"] = found["class"] if found else None
+        rows.append(entry)
+    return rows
+
+
+def table(rows: Sequence[dict[str, Any]], average: str = "class") -> list[list[str]]:
+    """Text cells, header first. Seen, unseen, H and AUSUC are Hit@1 over 2-hops+1K, always averaged over classes."""
+    header = ["method", "vectors", "epochs"]
+    for spec in LISTS:
+        header += [f"{spec} @1", f"{spec} @5"]
+    header += [f"{spec}+1K @1" for spec in LISTS] + ["seen", "unseen", "H", "AUSUC", "seconds"]
+    cells = [header]
+    for row in rows:
+        if "left_out" in row:
+            cells.append([row["method"], row["left_out"]] + [""] * (len(header) - 2))
+            continue
+        line = [row["method"], row["vectors"], str(row["epochs"] or MISSING)]
+        for spec in LISTS:
+            line += [_number(row[spec][average], hit) for hit in ("hit@1", "hit@5")]
+        line += [_number(row[f"{spec}+1K"][average], "hit@1") for spec in LISTS]
+        both = row.get("generalised") or {}
+        line += [_number(both, key) for key in ("seen", "unseen", "harmonic")]
+        line += [f"{both['ausuc']:.3f}" if both else MISSING, f"{row['seconds']:.1f}"]
+        cells.append(line)
+    return cells
+
+
+def markdown(cells: Sequence[Sequence[str]]) -> str:
+    lines = ["| " + " | ".join(row) + " |" for row in cells]
+    return "\n".join([lines[0], "|:---|:---|" + "---:|" * (len(cells[0]) - 2), *lines[1:]])
+
+
+def page(rows: Sequence[dict[str, Any]], average: str, work: Reproduction, asked: Sequence[str]) -> str:
+    """The table as a Markdown page that says what it shows and how it was made."""
+    level, lengths = work.level, work.lengths
+    measured = next((row for row in rows if "left_out" not in row), None)
+    covered = [
+        f"{spec} {classes:,} of {listed:,} classes, {images:,} photos"
+        for spec, (classes, listed, images) in (measured["coverage"] if measured else {}).items()
+        if "+" not in spec
+    ]
+    chosen = "" if list(asked) == method_names() else f" --methods {','.join(asked)}"
+    parts = [
+        "# Methods on the same photos",
+        f"Hit@k in per cent, averaged over {'classes' if average == 'class' else 'images'}: all methods with the same "
+        "features, candidates and seen photos, none finetuned. Seen, unseen, their harmonic mean H and AUSUC (the area "
+        "under the curve over all shifts of the seen classes' scores) are Hit@1 on photos of both kinds over "
+        "2-hops+1K, averaged over classes, without any shift. Seconds are those of stage 1, from names and network to "
+        "all classifiers.",
+        f"Hierarchy {level.graph}, network {level.backbone}. Photos: {'; '.join(covered)}.{_learned_from(level)}",
+        f"Made by `unseen compare --photos DIR --epochs {lengths.epochs} --gcnz-epochs {lengths.gcnz_epochs}{chosen} "
+        "--markdown FILE`. The paper trains its graph networks for 3,000 epochs.",
+        markdown(table(rows, average)),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _learned_from(level: Level) -> str:
+    """How few photos there may be for the methods that learn from them."""
+    if level.seen_train is None:
+        return ""
+    classes = [photo.class_id for photo in list_photos(level.seen_train)]
+    names = ", ".join(name for name in method_names() if get_method(name).needs_features)
+    return f" Methods that learn from photos ({names}) had {len(classes):,}, of {len(set(classes)):,} seen classes."
+
+
+def _number(figures: dict[str, float | None], key: str) -> str:
+    value = figures.get(key)
+    return MISSING if value is None else f"{value:.1f}"

@@ -1,0 +1,189 @@
+"""Run the paper's tables on whatever data is there, once each, and keep what came out.
+
+WORK/bundles, WORK/features   what the tables share, see `unseen.reproduction.trainings`
+WORK/results/<table>.json     what the report is made of
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import time
+from collections.abc import Callable, Sequence
+from datetime import datetime, timezone
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+
+from unseen.evaluation.protocol import evaluate
+from unseen.recognition import Recogniser
+from unseen.reproduction.recipe import Recipe, Row, load_recipe
+from unseen.reproduction.trainings import UNFINISHED, Trainings
+from unseen.runtime.files import write_atomically
+
+HOLDOUT = 0.2  # of the seen classes, at the embedded level
+
+
+class Reproduction(Trainings):
+    """Runs tables with the trainings that they share."""
+
+    def run(self, name: str) -> dict[str, Any]:
+        """The table's result: from disk if it was made with the same settings, else made now."""
+        recipe = load_recipe(name)
+        place = self.work / "results" / f"{name}.json"
+        saved = read_result(place, self.settings())
+        if saved is not None:
+            return saved
+        self.say(f"[bold]{name}[/bold]: {recipe.title} ({recipe.paper}), level {self.level.name}")
+        started = time.monotonic()
+        self.used.clear()
+        runners = {"hop-weights": self._hop_weights, "scalability": self._scalability, "qualitative": self._qualitative}
+        body = runners.get(recipe.kind, self._hits)(recipe)
+        result = {
+            "table": name,
+            "title": recipe.title,
+            "paper": recipe.paper,
+            "shows": recipe.shows,
+            "kind": recipe.kind,
+            "level": self.level.name,
+            "notes": list(recipe.notes),
+            "made_with": self.settings(),
+            "made": circumstances(),
+            "seconds": round(time.monotonic() - started, 1),
+            "trainings": dict(self.used),
+            "partial": self.only_done and not all(self.is_done(row, recipe) for row in recipe.rows),
+            **body,
+        }
+        if self.is_first:
+            write_atomically(place, json.dumps(result, indent=1, ensure_ascii=False).encode())
+        return result
+
+    def is_done(self, row: Row, recipe: Recipe) -> bool:
+        """Whether a row's trainings are all there."""
+        return row.method is None or self.lacks(row, recipe.seeds, self.holdout) != UNFINISHED
+
+    @property
+    def holdout(self) -> float:
+        return HOLDOUT if self.level.name == "embedded" else 0.0
+
+    def _hits(self, recipe: Recipe) -> dict[str, Any]:
+        """Hit@k for every row and list of candidates; for several seeds their mean and standard deviation."""
+        body = {"hits": list(recipe.hits), "candidates": list(recipe.candidates), "seeds": list(recipe.seeds)}
+        lack = self._lacks_data(recipe)
+        if lack is not None:
+            return body | {"rows": [], "coverage": {}, "left_out": lack}
+        rows, coverage = [], {}
+        for row in recipe.rows:
+            entry: dict[str, Any] = {"label": row.label, "ours": row.ours, "published": row.published}
+            entry |= {key: getattr(row, key) for key in ("norm", "published_as", "published_deviation")
+                      if getattr(row, key)}  # fmt: skip
+            if row.method is not None:
+                entry |= {"method": row.method} | self._row(recipe, row, coverage)
+            rows.append(entry)
+        return body | {"rows": rows, "coverage": coverage}
+
+    def _lacks_data(self, recipe: Recipe) -> str | None:
+        """Why a table cannot be measured on this data; None if it can."""
+        level = self.level
+        if level.name == "embedded":
+            return None
+        if (level.seen_val if recipe.photos == "seen-val" else level.unseen) is None:
+            return f"It is measured on photos of {recipe.photos} classes: there are none here."
+        if recipe.kind == "awa2" and not level.has_lists:
+            return "It needs the authors' list of AWA2's classes: name the folder that holds it with UNSEEN_ASSETS."
+        return None
+
+    def _row(self, recipe: Recipe, row: Row, coverage: dict) -> dict[str, Any]:
+        """A row's figures and how long it was trained; or why it was left out."""
+        lack = self.lacks(row, recipe.seeds, self.holdout)
+        if lack is not None:
+            return {"left_out": lack}
+        runs = [self._measure(recipe, row, seed, coverage) for seed in recipe.seeds]
+        tuned = self.lengths.finetune_epochs if self.is_finetuned(row) and self.level.name != "embedded" else 0
+        entry = {"epochs": self.epochs(row), "finetune_epochs": tuned, "measured": combine(runs, np.mean)}
+        return entry | ({"deviation": combine(runs, np.std)} if len(runs) > 1 else {})
+
+    def _measure(self, recipe: Recipe, row: Row, seed: int, coverage: dict) -> dict[str, Any]:
+        if self.level.name == "embedded":
+            held = self.bundle(row, seed, self.holdout).solution.details["holdout"]
+            coverage["hidden"] = {"classes": held["classes"]}
+            return {"hidden": {"class": {key: held[key] for key in ("hit@1", "hit@5")}}}
+        model = self.model(row, seed)
+        store = self.store(model, self.level.seen_val if recipe.photos == "seen-val" else self.level.unseen)
+        found = {}
+        for spec in recipe.candidates:
+            candidates = self.level.candidates(spec)
+            result = evaluate(model, store, candidates, ks=recipe.hits, show_progress=False)
+            found[spec] = {"image": result.image, "class": result.class_}
+            coverage[spec] = {"listed": result.listed_classes, "classes": result.classes, "images": result.images,
+                              "as": candidates}  # fmt: skip
+        return found
+
+    def _hop_weights(self, recipe: Recipe) -> dict[str, Any]:
+        row = recipe.rows[0]
+        lack = self.lacks(row)
+        if lack is not None:
+            return {"rows": [], "left_out": f"{row.label}: {lack}."}
+        weights = self.bundle(row).solution.details["hop_weights"]
+        entry = {"label": row.label, "published": row.published, "measured": weights, "epochs": self.epochs(row)}
+        return {"rows": [entry]}
+
+    def _scalability(self, recipe: Recipe) -> dict[str, Any]:
+        from unseen.reproduction.scalability import densities, weight_counts
+
+        measured = weight_counts() | densities(self.level.graph)
+        return {"published": recipe.published, "measured": measured, "graph": self.level.graph}
+
+    def _qualitative(self, recipe: Recipe) -> dict[str, Any]:
+        """Top-5 labels of every row's model for a few photos of unseen classes, chosen by a fixed seed."""
+        if self.level.unseen is None:
+            return {"photos": [], "left_out": "There are no photos at this level: nothing to show."}
+        rows = [row for row in recipe.rows if self.lacks(row) is None]
+        if not rows:
+            return {"photos": [], "left_out": f"Its networks are {UNFINISHED}."}
+        chosen = self._examples(rows[0], recipe.examples)
+        photos = [{"photo": str(photo.path), "id": photo.class_id, "answers": []} for photo in chosen]
+        for row in rows:  # one model at a time
+            model = self.model(row)
+            candidates = "seen" if row.method == "network" else self.level.candidates("all")
+            answers = model.classify([photo.path for photo in chosen], 5, candidates)
+            for entry, labels in zip(photos, answers, strict=True):
+                entry["name"] = model.bundle.taxonomy.name(entry["id"])
+                given = [{"id": label.id, "name": label.name} for label in labels]
+                entry["answers"].append({"label": row.label, "labels": given})
+        return {"photos": photos}
+
+    def _examples(self, row: Row, count: int) -> Sequence:
+        """Photos of different unseen classes, the same ones at every run."""
+        from unseen.photos import list_photos
+
+        by_class = {photo.class_id: photo for photo in list_photos(self.level.unseen)}
+        model = Recogniser(self.bundle(row))
+        unseen = {model.bundle.ids[r] for r in model.candidates(self.level.candidates("all"))}
+        ids = sorted(set(by_class) & unseen)
+        return [by_class[ids[i]] for i in np.random.default_rng(0).permutation(len(ids))[:count]]
+
+
+def read_result(place, made_with: dict[str, Any]) -> dict[str, Any] | None:
+    """A saved result, if it was made with these settings and is whole."""
+    try:
+        saved = json.loads(place.read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):  # not made yet, or damaged
+        return None
+    whole = isinstance(saved, dict) and saved.get("made_with") == made_with and not saved.get("partial")
+    return saved if whole else None
+
+
+def circumstances() -> dict[str, str]:
+    """When and with what a result was made."""
+    versions = {name: version(name) for name in ("unseen", "torch", "numpy")}
+    now = datetime.now(timezone.utc).isoformat(timespec="seconds")
+    return {"at": now, "python": platform.python_version(), "machine": platform.machine(), **versions}
+
+
+def combine(runs: Sequence[Any], reduce: Callable) -> Any:
+    """Figures of the same shape, reduced leaf by leaf; None where any of them is."""
+    if isinstance(runs[0], dict):
+        return {key: combine([run[key] for run in runs], reduce) for key in runs[0]}
+    return None if any(run is None for run in runs) else round(float(reduce(runs)), 2)

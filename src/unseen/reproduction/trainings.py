@@ -1,0 +1,189 @@
+"""The bundles, networks and features that the paper's tables share: each is made once and found again on disk.
+
+WORK/bundles/<run>        a bundle for every (method, settings, seed)
+WORK/features/<...>       features of the photos, by folder and network
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from unseen.bundle import Bundle
+from unseen.errors import UnseenError
+from unseen.methods import get_method
+from unseen.recognition import Recogniser
+from unseen.reproduction.levels import LENGTHS, Lengths, Level
+from unseen.reproduction.recipe import Row
+from unseen.runtime.run import Run
+from unseen.training.stage1 import train
+
+if TYPE_CHECKING:
+    from unseen.features import FeatureStore
+    from unseen.runtime.processes import Processes
+
+GRAPH_NETWORKS = ("dgp", "sgcn", "gcnz", "gat")
+NETWORK_ALONE = Row("network alone", method="network")
+
+
+UNFINISHED = "not trained yet"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a row needs, and where it lies."""
+
+    settings: dict[str, Any]
+    vectors: str
+    place: Path  # the bundle after stage 1
+    tuned: Path | None  # after stage 2, if there is to be one
+
+    @property
+    def is_done(self) -> bool:
+        return is_bundle(self.tuned or self.place)
+
+
+@dataclass
+class Trainings:
+    """What is trained in `work`, on the data of a level."""
+
+    work: Path
+    level: Level
+    lengths: Lengths | None = None  # the level's own if none are given
+    kin_vectors: str = "glove+text"
+    device: str = "auto"
+    workers: int = 2
+    show_progress: bool = True
+    say: Callable[[str], None] = lambda message: None
+    processes: Processes | None = None  # under torchrun
+    only_done: bool = False  # leave out rows whose bundles are not there, instead of training them
+    used: dict[str, float] = field(default_factory=dict)  # bundles that were asked for -> what both stages took
+    _models: dict[str, Recogniser] = field(default_factory=dict)
+
+    def __post_init__(self):
+        self.lengths = self.lengths or LENGTHS[self.level.name]
+
+    def settings(self) -> dict[str, Any]:
+        """All that a result depends on besides its recipe."""
+        level = {key: str(value) if isinstance(value, Path) else value for key, value in asdict(self.level).items()}
+        return {"level": level, **asdict(self.lengths), "kin_vectors": self.kin_vectors}
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this process is the one that trains stage 1, writes results and speaks."""
+        return self.processes is None or self.processes.rank == 0
+
+    def epochs(self, row: Row) -> int | None:
+        """Epochs of stage 1 for a row; None where the method has no epochs."""
+        if row.method not in GRAPH_NETWORKS:
+            return None
+        whole = self.lengths.gcnz_epochs if row.method == "gcnz" else self.lengths.epochs
+        return max(1, round(whole * row.epochs_share))
+
+    def lacks(self, row: Row, seeds: Sequence[int] = (0,), holdout: float = 0.0) -> str | None:
+        """Why a row cannot be run on this data, or may not be run now; None if it can."""
+        if self.level.seen_train is None and get_method(row.method).needs_features:
+            return f"{row.method} learns from photos of seen classes: there are none here"
+        if self.only_done and not all(self._plan(row, seed, holdout).is_done for seed in seeds):
+            return UNFINISHED
+        return None
+
+    def is_finetuned(self, row: Row) -> bool:
+        """A row is finetuned if the paper's is, and there are photos to do it with."""
+        return row.finetune and self.level.seen_train is not None and self.lengths.finetune_epochs > 0
+
+    def bundle(self, row: Row, seed: int = 0, holdout: float = 0.0) -> Bundle:
+        """The bundle of a row, after stage 2 if it is finetuned; trained only if it is not there."""
+        level, plan = self.level, self._plan(row, seed, holdout)
+        features = None
+        if get_method(row.method).needs_features and not is_bundle(plan.place):
+            features = self._seen_features()
+        if self.is_first and not is_bundle(plan.place):
+            self.say(f"  training {row.method} {plan.settings or ''} seed {seed}")
+            train(row.method, level.graph, plan.vectors, level.backbone, plan.place, features=features, holdout=holdout,
+                  weights=level.weights, run=self._run(seed), precision="fp16", **plan.settings)  # fmt: skip
+        if self.processes is not None:
+            self.processes.wait()
+        if plan.tuned is None:
+            return self._load(plan.place)
+        if not is_bundle(plan.tuned):
+            from unseen.finetuning import finetune
+
+            self.say(f"  finetuning {plan.place.name}")
+            finetune(Bundle.load(plan.place), level.seen_train, plan.tuned, self._finetune_settings(), self._run(seed),
+                     skip_unknown=True, workers=self.workers)  # fmt: skip
+        return self._load(plan.tuned)
+
+    def _load(self, place: Path) -> Bundle:
+        bundle = Bundle.load(place, verify=False)
+        details = bundle.solution.details
+        self.used[place.name] = round(details["train_seconds"] + details.get("finetune", {}).get("seconds", 0.0), 1)
+        return bundle
+
+    def _plan(self, row: Row, seed: int, holdout: float) -> Plan:
+        """Where the bundles of a row lie: the names follow from all that they depend on."""
+        settings, epochs = dict(row.settings), self.epochs(row)
+        if epochs is not None:
+            settings["epochs"] = epochs
+        level = self.level
+        vectors = row.vectors or (self.kin_vectors if row.method == "kin" else level.vectors)
+        kind = get_method(row.method)
+        whole = asdict(kind.Settings(**settings))  # with the defaults: a row that only names one shares its bundle
+        choice = {"method": row.method, "settings": whole, "seed": seed, "holdout": holdout, "vectors": vectors,
+                  "graph": level.graph, "backbone": level.backbone}  # fmt: skip
+        if level.weights is not None:
+            choice["weights"] = str(level.weights)
+        if kind.needs_features:
+            choice["photos"] = str(level.seen_train)
+        place, tuned = self.work / "bundles" / _key(row.method, choice), None
+        if self.is_finetuned(row) and not holdout:
+            choice |= {"finetune": asdict(self._finetune_settings()), "photos": str(level.seen_train)}
+            tuned = self.work / "bundles" / _key(f"{row.method}-tuned", choice)
+        return Plan(settings, vectors, place, tuned)
+
+    def _finetune_settings(self) -> Any:
+        from unseen.finetuning import FinetuneSettings
+
+        lengths = self.lengths
+        return FinetuneSettings(
+            epochs=lengths.finetune_epochs, batch=lengths.finetune_batch, learning_rate=lengths.finetune_rate,
+            scale=lengths.finetune_scale, freeze_stages=lengths.finetune_freeze,
+        )  # fmt: skip
+
+    def _run(self, seed: int) -> Run:
+        return Run(seed=seed, device=self.device, resume=True, show_progress=self.show_progress)
+
+    def model(self, row: Row, seed: int = 0) -> Recogniser:
+        bundle = self.bundle(row, seed)
+        key = str(bundle.path)
+        if key not in self._models:
+            self._models = {key: Recogniser(bundle, device=self.device)}  # one at a time: they are large
+        return self._models[key]
+
+    def store(self, model: Recogniser, folder: Path) -> FeatureStore:
+        """Features of a folder's photos; only photos that are not there yet are read."""
+        from unseen.features import FeatureStore, build_store
+
+        where = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:6]
+        place = self.work / "features" / f"{folder.name}-{where}-{model.bundle.backbone.checksum[:12]}"
+        build_store(folder, place, model.backbone, workers=self.workers, show_progress=self.show_progress)
+        return FeatureStore.open(place, model.backbone)
+
+    def _seen_features(self):
+        if self.level.seen_train is None:
+            raise UnseenError("methods that learn from photos need photos of seen classes: there are none here")
+        model = self.model(NETWORK_ALONE)
+        return self.store(model, self.level.seen_train).seen_matrix(model.bundle.seen_ids)
+
+
+def is_bundle(place: Path) -> bool:
+    return (place / "bundle.json").exists()
+
+
+def _key(method: str, choice: dict) -> str:
+    text = json.dumps(choice, sort_keys=True)
+    return f"{method}-{hashlib.sha256(text.encode()).hexdigest()[:10]}"

@@ -1,0 +1,1 @@
+"""What every part stands on: files, folders, devices, processes, signals, progress. Knows nothing of classes."""

@@ -1,0 +1,46 @@
+"""Files written whole or not at all, and their checksums."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from unseen.errors import UnseenError
+
+_BLOCK = 1 << 20
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turn a full disk or a read-only folder into an error that says which."""
+    try:
+        yield
+    except OSError as error:
+        raise UnseenError(f"cannot write to {path}: {error.strerror or error}") from None
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """All of the content or the old file, never half: a temporary file beside it, synced, then renamed."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with open(temporary, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+def sha256(path: Path | str) -> str:
+    """The file's checksum, as hexadecimal digits."""
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        while block := file.read(_BLOCK):
+            digest.update(block)
+    return digest.hexdigest()

@@ -1,0 +1,191 @@
+"""Class names -> class vectors: built-in GloVe and text encodings, files of word vectors, any callable.
+
+vectors = class_vectors(Taxonomy.imagenet(), load_vectors("glove+text"))
+vectors.matrix                          # N x S, unit rows, zero where nothing is known
+print(vectors.coverage.describe())      # which classes have no vector, which words were missed
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unseen import assets
+from unseen.errors import UnseenError
+from unseen.semantics.sources import CallableVectors, Semantics, WordVectors, checked
+from unseen.semantics.text_encoder import TextEncodings
+from unseen.semantics.vector_cache import split_member
+from unseen.semantics.word_lookup import MODES
+
+if TYPE_CHECKING:
+    from unseen.taxonomy import Taxonomy
+
+__all__ = [
+    "CallableVectors",
+    "ClassVectors",
+    "Coverage",
+    "Semantics",
+    "TextEncodings",
+    "WordVectors",
+    "class_vectors",
+    "load_vectors",
+    "semantics_from_provenance",
+]
+
+OPTIONS = (
+    "glove (built-in GloVe 6B, 100-d), text (built-in sentence encodings), a file of word vectors (GloVe, word2vec or "
+    "fastText; an archive's file as archive.zip#file), or several joined by '+', such as glove+text; "
+    "'@authors' behind a name or file keeps capitals, as the paper's authors do"
+)
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """How far the vectors reach. `zero`: ids without any vector, `zero_names` their names; `missed_words`: a word -> in
+    how many classes it was not found; `zero_by_part`: a source -> how many classes it knows nothing of."""
+
+    classes: int
+    zero: list[str]
+    missed_words: Mapping[str, int] = field(default_factory=Counter)
+    zero_names: Sequence[str] = ()
+    zero_by_part: Mapping[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        taxonomy: Taxonomy,
+        parts: Sequence[np.ndarray],
+        names: Sequence[str],
+        missed_words: Mapping[str, int] | None = None,
+    ) -> Coverage:
+        """Told from the vectors themselves, but for the words that were missed."""
+        empty = [~part.any(axis=1) for part in parts]
+        rows = np.flatnonzero(np.all(empty, axis=0)) if parts else np.arange(len(taxonomy))
+        return cls(
+            classes=len(taxonomy),
+            zero=[taxonomy.ids[row] for row in rows],
+            missed_words=missed_words or {},
+            zero_names=[taxonomy.lemmas[row][0] for row in rows],
+            zero_by_part={name: int(none.sum()) for name, none in zip(names, empty, strict=True)},
+        )
+
+    def describe(self, words: int = 8) -> str:
+        """A few sentences for the user: classes without a vector, and the words to blame."""
+        if self.zero:
+            some = ", ".join((self.zero_names or self.zero)[:5]) + (", ..." if len(self.zero) > 5 else "")
+            text = f"{len(self.zero):,} of {self.classes:,} classes have no vector ({some})"
+        else:
+            text = f"All {self.classes:,} classes have a vector"
+        if len(self.zero_by_part) > 1 and any(self.zero_by_part.values()):
+            by_part = ", ".join(f"{count:,} in {name}" for name, count in self.zero_by_part.items())
+            text += f"; without one by source: {by_part}"
+        if self.missed_words:
+            listed = ", ".join(f"{word} ({count:,})" for word, count in Counter(self.missed_words).most_common(words))
+            text += f"; {len(self.missed_words):,} words were not found, most frequent: {listed}"
+        return text + "."
+
+
+@dataclass(frozen=True)
+class ClassVectors:
+    """The vectors of a taxonomy's N classes, one part (N x S_i float32) a source; rows have length 1, or 0."""
+
+    parts: tuple[np.ndarray, ...]
+    names: tuple[str, ...]
+    provenance: Sequence[dict]
+    coverage: Coverage | None = None
+
+    @property
+    def matrix(self) -> np.ndarray:
+        """N x S: the part itself; of several the concatenation / sqrt(their number), so that rows keep length 1."""
+        if len(self.parts) == 1:
+            return self.parts[0]
+        return np.concatenate(self.parts, axis=1) / np.float32(np.sqrt(len(self.parts)))
+
+
+def class_vectors(taxonomy: Taxonomy, semantics: Semantics | Sequence[Semantics]) -> ClassVectors:
+    """The vectors of every class of the taxonomy from one source or several."""
+    sources = [semantics] if _is_source(semantics) else list(semantics)
+    if not sources:
+        raise UnseenError(f"No vectors were named. Choose: {OPTIONS}.")
+    parts, missed = [], Counter()
+    for source in sources:
+        raw = checked(np.asarray(source.encode(taxonomy), np.float32), (len(taxonomy.ids), source.dim), source.name)
+        length = np.linalg.norm(raw.astype(np.float64), axis=1, keepdims=True)
+        parts.append((raw / np.where(length > 0, length, 1)).astype(np.float32))
+        if hasattr(source, "missed_words"):
+            missed.update(source.missed_words(taxonomy))
+    names = tuple(source.name for source in sources)
+    coverage = Coverage.of(taxonomy, parts, names, missed)
+    return ClassVectors(tuple(parts), names, [dict(source.provenance) for source in sources], coverage)
+
+
+def _is_source(thing: Any) -> bool:
+    if isinstance(thing, (WordVectors, TextEncodings, CallableVectors)):
+        return True
+    return all(hasattr(thing, part) for part in ("name", "dim", "provenance", "encode"))
+
+
+def load_vectors(spec: str | Path | Semantics | Callable | Sequence) -> list[Semantics]:
+    """What the user named -> the sources: "glove", "text", a file, "glove+text"; or sources, callables, or a list."""
+    if _is_source(spec):
+        return [spec]
+    if callable(spec):
+        return [CallableVectors(spec)]
+    if isinstance(spec, (str, Path)):
+        text = str(spec)
+        names = [text] if Path(text).expanduser().exists() else text.split("+")
+        return [_load_one(name.strip()) for name in names]
+    return [source for part in spec for source in load_vectors(part)]
+
+
+def _load_one(spec: str) -> Semantics:
+    if spec == "text":
+        return TextEncodings()
+    name, at, mode = spec.rpartition("@")
+    if not at or mode not in MODES:
+        name, mode = spec, "lower"
+    if name == "glove":
+        return WordVectors.builtin(mode)
+    path, member = split_member(name)
+    if name and path.exists():
+        found = path
+    elif str(path) in assets.ASSETS:
+        found = assets.fetch_asset(str(path))
+    else:
+        found = assets.find_asset(str(path)) if name else None
+    if found is None:
+        raise UnseenError(f"There are no vectors {spec!r}: neither a built-in name nor a file. Choose: {OPTIONS}.")
+    return WordVectors.load(f"{found}#{member}" if member else found, mode)
+
+
+def semantics_from_provenance(saved: Mapping[str, Any], source: str | Path | Callable | None = None) -> Semantics:
+    """The source that a provenance tells of. It must still be the same one: new classes need the bundle's own space.
+
+    `source` names the file where it lies now, or gives the callable anew (code that a bundle names is never run).
+    """
+    name, kind, mode = (saved.get(key) for key in ("name", "kind", "mode"))
+    if kind == "glove":
+        found: Semantics = WordVectors.builtin(mode)
+    elif kind == "text":
+        found = TextEncodings()
+    elif kind == "file" and (source is not None or split_member(str(saved.get("source")))[0].is_file()):
+        found = WordVectors.load(source or saved["source"], mode)
+    elif kind == "callable" and callable(source):
+        found = CallableVectors(source, name, mode)
+    else:
+        raise UnseenError(
+            f"The vectors {name!r} came from {saved.get('source')}, which is not here. Give them again, or train "
+            "another bundle with built-in ones (--vectors glove)."
+        )
+    for key in ("sha256", "dim"):
+        if saved.get(key) != found.provenance[key]:
+            raise UnseenError(
+                f"The vectors {name!r} are not those the bundle was made with: {key} was {saved.get(key)}, now "
+                f"{found.provenance[key]} ({found.provenance['source']}). Give the old ones, or train again."
+            )
+    return found

@@ -1,0 +1,106 @@
+"""Names without a hierarchy find a place in WordNet, which the user can read over."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+import pytest
+
+from unseen.advice.suggestions import FIELDS, suggest, to_csv
+from unseen.errors import UnseenError
+from unseen.runtime.text import slug
+from unseen.taxonomy import Taxonomy
+from unseen.taxonomy.sources import read_additions
+
+OKAPI, GUITAR, ELECTRIC_GUITAR, CRANE_BIRD = "n02439398", "n03467517", "n03272010", "n02012849"
+
+
+def one(name: str):
+    (found,) = suggest([name])
+    return found
+
+
+@pytest.mark.parametrize("name", ["okapi", "Okapi", "okapis", " okapi ", "Okapia_johnstoni"])
+def test_a_noun_of_wordnet_keeps_its_id(name):
+    found = one(name)
+    assert (found.id, found.known) == (OKAPI, True)
+    assert found.parent == "|".join(Taxonomy.wordnet().parents(OKAPI)) and found.definition.startswith("similar to the")
+    assert found.note == "is in WordNet"
+
+
+def test_another_name_goes_under_its_last_words():
+    found = one("red electric guitar")
+    assert (found.id, found.parent, found.known) == ("red-electric-guitar", ELECTRIC_GUITAR, False)
+    assert one("children's guitars").parent == GUITAR
+    assert found.note.startswith("new class")
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("rescue drone", "an aircraft without a pilot"),
+        ("construction crane", "lifts and moves heavy objects"),
+        ("acoustic bass", "the member with the lowest range of a family of musical instruments"),
+        ("desk lamp", "a piece of furniture holding one or more electric light bulbs"),
+    ],
+)
+def test_the_other_words_choose_the_sense(name, meant):
+    assert Taxonomy.wordnet().definition(one(name).parent).startswith(meant)
+
+
+def test_senses_that_can_be_seen_come_first_and_the_others_are_listed():
+    found = one("crane")
+    assert found.id in (CRANE_BIRD, "n03126707") and found.known
+    assert {CRANE_BIRD, "n03126707"} <= {found.id, *(sense.id for sense in found.others)}
+    assert all(sense.definition for sense in found.others)
+    assert "other senses: " in found.note and "Crane" in found.note
+
+
+def test_no_place_is_said_and_not_made_up():
+    found = one("qqxzv")
+    assert (found.id, found.parent, found.known) == ("qqxzv", "", False)
+    assert found.note == "no place found: fill in the parent"
+
+
+def test_names_of_one_class_are_its_synonyms():
+    found = suggest(["okapi", "Okapia johnstoni", "okapi", "red guitar", "Red Guitar!"])
+    assert [(item.id, item.name) for item in found] == [
+        (OKAPI, "okapi|Okapia johnstoni"),
+        ("red-guitar", "red guitar|Red Guitar!"),
+    ]
+
+
+def test_slugs():
+    assert [slug(name) for name in ("Rescue Drone", "a/b\\c", "Ölofen 3", "!!!")] == [
+        "rescue-drone", "a-b-c", "ölofen-3", "class",
+    ]  # fmt: skip
+
+
+NAMES = ["okapi", "crane", 'rescue, "big" drone', "unicorn", "red electric guitar", "domestic dog", "dog"]
+
+
+def test_the_table_can_be_used_as_it_is(tmp_path):
+    text = to_csv(suggest(NAMES))
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert tuple(rows[0]) == FIELDS and rows[0]["id"] == OKAPI
+    file = tmp_path / "new.csv"
+    file.write_text(text)
+    grown = Taxonomy.load(f"imagenet+{file}")
+    assert grown.name("rescue-big-drone") == 'rescue, "big" drone'
+    unicorn = Taxonomy.wordnet().senses("unicorn")[0].id
+    assert grown.parents(unicorn) and unicorn in grown.source["named"]
+    nodes = read_additions(file, Taxonomy.imagenet())
+    assert len(nodes) == 6
+    assert {node.id for node in nodes if node.id not in Taxonomy.imagenet()} == {
+        "rescue-big-drone", "red-electric-guitar", unicorn,
+    }  # fmt: skip
+
+
+def test_a_class_without_a_place_is_an_orphan_until_it_has_one(tmp_path):
+    file = tmp_path / "new.csv"
+    file.write_text(to_csv(suggest(["qqxzv"])))
+    assert "qqxzv" in Taxonomy.load(f"imagenet+{file}").roots
+    file.write_text(to_csv(suggest(["qqxzv"])).replace("qqxzv,qqxzv,", "qqxzv,qqxzv,okapy"))
+    with pytest.raises(UnseenError, match=r"new.csv:2: the parent 'okapy' of 'qqxzv' is neither in"):
+        Taxonomy.load(f"imagenet+{file}")

@@ -1,0 +1,182 @@
+"""The shift and the novelty threshold are chosen on hidden seen classes, and never on photos of unseen ones."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import tiny_network
+from small_problems import PARENTS, SEEN, make_taxonomy
+from unseen.bundle import Bundle
+from unseen.calibration import shift as calibration
+from unseen.calibration.shift import SeenPhotos, calibrate
+from unseen.errors import UnseenError
+from unseen.features.store import SeenFeatures
+from unseen.runtime.run import Run
+from unseen.semantics import load_vectors
+from unseen.training.stage1 import train
+
+HOLDOUT = 0.4  # two of the five seen classes
+
+
+class Photos:
+    """Features with class ids, as a feature store gives them; it notes whose photos were looked at."""
+
+    def __init__(self, features, ids):
+        self.features, self.ids = np.asarray(features, np.float32), list(ids)
+
+    def batches(self, size, classes=None):
+        kept = [i for i, id in enumerate(self.ids) if classes is None or id in classes]
+        for start in range(0, len(kept), 7):  # batches of any size must do
+            part = kept[start : start + 7]
+            yield self.features[part], [self.ids[i] for i in part], [""] * len(part)
+
+    def classes(self) -> dict[str, int]:
+        return dict(Counter(self.ids))
+
+    def seen_matrix(self, ids) -> SeenFeatures:
+        return SeenFeatures(self.features, np.array([ids.index(id) for id in self.ids]))
+
+    def unreadable_count(self) -> int:
+        return 0
+
+
+@pytest.fixture(scope="module")
+def network():
+    return tiny_network.build()
+
+
+@pytest.fixture(scope="module")
+def bundle(network) -> Bundle:
+    return train("kin", make_taxonomy(), load_vectors("glove"), network, run=quiet())
+
+
+def quiet() -> Run:
+    return Run(show_progress=False, device="cpu")
+
+
+def photos_of(ids, each: int = 6, seed: int = 0) -> Photos:
+    rng = np.random.default_rng(seed)
+    names = [id for id in ids for _ in range(each)]
+    return Photos(rng.normal(size=(len(names), tiny_network.FEATURES)), names)
+
+
+def choose(bundle, network, photos):
+    chosen = calibrate(bundle, photos, HOLDOUT, "unseen", backbone=network, run=quiet())
+    return chosen.solution.details["calibration"]
+
+
+def test_unseen_photos_change_nothing(bundle, network):
+    """The same choice to the last digit, with any photos of unseen classes beside those of seen ones."""
+    seen = photos_of(SEEN)
+    other = photos_of([id for id in PARENTS if id not in SEEN], seed=1)
+    mixed = Photos(np.concatenate([other.features * 9, seen.features]), other.ids + seen.ids)
+    alone, beside = choose(bundle, network, seen), choose(bundle, network, mixed)
+    assert alone == beside
+    assert alone["photos"] == len(seen.ids)
+    assert alone["hidden_classes"] == 2
+
+
+def test_the_shift_is_the_best_on_hidden_classes(bundle, network):
+    """No other shift gives a better harmonic mean on them: tried one by one, with a plain count."""
+    photos = photos_of(SEEN, each=20)
+    chosen = choose(bundle, network, photos)
+    helper = train("kin", bundle.taxonomy, load_vectors("glove"), network, holdout=HOLDOUT, run=quiet())
+    points = np.hstack([photos.features, np.ones((len(photos.ids), 1), np.float32)])
+    rows = np.arange(len(bundle))
+    scores, own = points @ helper.solution.classifiers.T, bundle.taxonomy.indices(photos.ids)
+
+    def harmonic(shift: float) -> float:
+        best = rows[np.argmax(scores - shift * helper.is_seen, axis=1)]
+        right = best == own
+        seen, hidden = (
+            np.mean([right[own == c].mean() for c in np.unique(own) if helper.is_seen[c] == is_seen])
+            for is_seen in (True, False)
+        )
+        return 100 * 2 * seen * hidden / (seen + hidden) if seen + hidden else 0.0
+
+    assert harmonic(chosen["seen_shift"]) == pytest.approx(chosen["harmonic_on_hidden"], abs=0.02)
+    assert chosen["harmonic_on_hidden"] >= max(harmonic(s) for s in np.linspace(-3, 3, 301)) - 0.02
+    assert harmonic(0.0) == pytest.approx(chosen["harmonic_without"], abs=0.02)
+
+
+def test_a_problem_with_a_known_answer(network, bundle):
+    """Photos are their class's own known classifier, so that the network is surest of those it knows."""
+    direction = network.classifiers()[:, :-1]
+    direction /= np.linalg.norm(direction, axis=1, keepdims=True)
+    features = np.repeat(40 * direction, 3, axis=0)
+    chosen = choose(bundle, network, Photos(features, [id for id in SEEN for _ in range(3)]))
+    assert chosen["novelty_auroc"] > 0.8
+    assert 0 < chosen["novelty_threshold"] <= 1
+
+
+def test_the_shift_keeps_its_digits(bundle, network, monkeypatch):
+    """Scores have no fixed scale: what is small on one is all of another."""
+    helper = train("kin", bundle.taxonomy, load_vectors("glove"), network, holdout=HOLDOUT, run=quiet())
+    helper.solution.classifiers *= 1e-6
+    monkeypatch.setattr(calibration, "train", lambda *args, **options: helper)
+    chosen = choose(bundle, network, photos_of(SEEN, each=20))
+    assert chosen["harmonic_on_hidden"] > chosen["harmonic_without"] and 0 < abs(chosen["seen_shift"]) < 1e-4
+
+
+@pytest.mark.parametrize("learned_from", ["features", "classifiers"])
+def test_the_model_without_hidden_classes_learns_as_the_bundle_did(network, monkeypatch, learned_from):
+    """sync can learn from photos or without: the shift of one says nothing of the other."""
+    photos, helpers = photos_of(SEEN), []
+    features = photos.seen_matrix(SEEN) if learned_from == "features" else None
+    bundle = train("sync", make_taxonomy(), load_vectors("glove"), network, features=features, run=quiet(), epochs=2)
+
+    def noted(*args, **options):
+        helpers.append(train(*args, **options))
+        return helpers[0]
+
+    monkeypatch.setattr(calibration, "train", noted)
+    choose(bundle, network, photos)
+    assert helpers[0].solution.details["chosen"]["learn_from"] == learned_from
+
+
+def test_too_few_photos_are_told(bundle, network):
+    with pytest.raises(UnseenError, match="too few"):
+        choose(bundle, network, photos_of(SEEN[:1]))
+
+
+def test_seen_photos_hold_no_others():
+    photos = SeenPhotos(Photos([[1.0], [2.0], [3.0]], ["a", "b", "a"]), frozenset("a"))
+    ((features, ids, _),) = photos.batches(10)
+    assert features[:, 0].tolist() == [1.0, 3.0] and ids == ["a", "a"]
+    assert photos.classes() == {"a": 2}
+    assert list(photos.batches(10, ["b"])) == []
+
+
+def test_command_line(bundle, tmp_path, monkeypatch):
+    from unseen.cli import calibrate, evaluate  # noqa: F401  registers the commands
+    from unseen.cli.app import app
+
+    monkeypatch.setenv("UNSEEN_CACHE", str(tmp_path / "cache"))
+    bundle.save(tmp_path / "bundle")
+    tiny_network.make_photos(tmp_path / "photos", 3)
+    options = ["--images", str(tmp_path / "photos"), "--holdout", "0.4", "--candidates", "unseen", "--json"]
+    done = CliRunner().invoke(app, ["calibrate", str(tmp_path / "bundle"), "--out", str(tmp_path / "new"), *options])
+    assert done.exit_code == 0, done.output
+    result = json.loads(done.stdout.splitlines()[-1])
+    saved = Bundle.load(tmp_path / "new").solution.details["calibration"]
+    assert saved["seen_shift"] == result["seen_shift"]
+    assert saved["novelty_threshold"] == result["novelty_threshold"]
+    again = ["calibrate", str(tmp_path / "bundle"), "--out", str(tmp_path / "new"), "--images", str(tmp_path / "none")]
+    done = CliRunner().invoke(app, again)  # told before the photos are looked for
+    assert done.exit_code == 1 and "another bundle" in done.output
+    done = CliRunner().invoke(app, [*again, "--overwrite"])
+    assert done.exit_code == 1 and "no such folder of photos" in " ".join(done.output.split())
+
+
+@pytest.mark.parametrize(("shift", "says"), [(0.0, "seen-shift 0: no shift is better than none"), (1e-6, "1e-06: h")])
+def test_that_no_shift_is_better_is_said(capsys, shift, says):
+    from unseen.cli.calibrate import _show
+
+    figures = dict.fromkeys(("harmonic_on_hidden", "harmonic_without", "novelty_threshold", "novelty_auroc"), 0.5)
+    _show({"bundle": "b", "seen_shift": shift, "hidden_classes": 2, **figures})
+    assert says in capsys.readouterr().out

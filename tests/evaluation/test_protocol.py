@@ -1,0 +1,327 @@
+"""The protocol against a plain version of it, on classes and features small enough to count by hand."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import Counter
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from PIL import Image
+from typer.testing import CliRunner
+
+import tiny_network
+from small_problems import SEEN
+from unseen.backbones import PhotoTransform
+from unseen.classifier import ZeroShotClassifier
+from unseen.errors import UnseenError
+from unseen.evaluation.novelty import NoveltyDetector, confidence
+from unseen.evaluation.protocol import evaluate
+from unseen.features import FeatureStore, build_store
+from unseen.methods import Solution
+from unseen.methods.projections import Append1
+
+UNSEEN = ("cat", "poodle", "saw", "pet", "lonely")
+LISTS = {"2-hops": ["cat", "poodle", "pet"], "awa2-test": ["cat", "saw"], "awa2-train": ["beagle", "poodle"]}
+
+
+class Photos:
+    """Features with class ids, as a feature store gives them."""
+
+    def __init__(self, features, ids, unreadable: int = 0):
+        self.features, self.ids, self.unreadable = np.asarray(features, np.float32), list(ids), unreadable
+
+    def batches(self, size, classes=None):
+        kept = [i for i, id in enumerate(self.ids) if classes is None or id in classes]
+        for start in range(0, len(kept), 7):  # batches of any size must do
+            part = kept[start : start + 7]
+            yield self.features[part], [self.ids[i] for i in part], [""] * len(part)
+
+    def classes(self) -> dict[str, int]:
+        return dict(Counter(self.ids))
+
+    def unreadable_count(self) -> int:
+        return self.unreadable
+
+
+@pytest.fixture
+def model() -> ZeroShotClassifier:
+    return ZeroShotClassifier(tiny_network.make_bundle(), tiny_network.build(), device="cpu")
+
+
+@pytest.fixture
+def photos() -> Photos:
+    rng = np.random.default_rng(3)
+    ids = rng.choice([*SEEN, *UNSEEN, "elsewhere"], 120)
+    return Photos(rng.normal(size=(120, tiny_network.FEATURES)), ids, unreadable=2)
+
+
+def plain(model, photos, candidates, k, shift=0.0, ties="pessimistic"):
+    """Hit@k over images and over classes, photo by photo, with sorted lists."""
+    bundle = model.bundle
+    hits = {}
+    for feature, id in zip(photos.features, photos.ids, strict=True):
+        if id not in candidates:
+            continue
+        point = np.append(feature, 1).astype(np.float64)
+        scores = {c: point @ bundle.solution.classifiers[bundle.taxonomy.index(c)].astype(np.float64)
+                  - (shift if c in SEEN else 0) for c in candidates}  # fmt: skip
+        others = sum(scores[c] >= scores[id] for c in candidates if c != id)
+        hits.setdefault(id, []).append(others < k)
+    every = [hit for those in hits.values() for hit in those]
+    return 100 * np.mean(every), 100 * np.mean([np.mean(those) for those in hits.values()]), len(hits), len(every)
+
+
+@pytest.mark.parametrize("shift", [0.0, 0.7])
+@pytest.mark.parametrize("with_seen", [False, True])
+def test_against_a_plain_version(model, photos, with_seen, shift):
+    listed = ["cat", "poodle", "saw", "thing"]
+    candidates = [*listed, *SEEN] if with_seen else listed
+    result = evaluate(model, photos, listed, with_seen, shift, ks=(1, 2, 5))
+    for k in (1, 2, 5):
+        by_image, by_class, classes, images = plain(model, photos, candidates, k, shift)
+        assert result.image[f"hit@{k}"] == pytest.approx(by_image, abs=0.006)
+        assert result.class_[f"hit@{k}"] == pytest.approx(by_class, abs=0.006)
+    assert (result.classes, result.images) == (classes, images)
+    assert (result.listed_classes, result.candidate_classes) == (4, len(candidates))
+    assert result.unreadable == 2
+    assert result.skipped_classes == len(set(photos.ids) - set(candidates))
+
+
+def test_seen_classes_among_seen_and_unseen(model, photos):
+    """The paper's seen-class test: photos of seen classes, both groups as candidates."""
+    own = Photos(photos.features, [i if i in SEEN else "elsewhere" for i in photos.ids])
+    result = evaluate(model, own, ["cat", "saw"], with_seen=True)
+    assert result.image["hit@1"] == pytest.approx(plain(model, own, ["cat", "saw", *SEEN], 1)[0], abs=0.006)
+    assert result.generalised is None  # no photo of an unseen class
+
+
+def test_named_lists(model, photos, monkeypatch):
+    monkeypatch.setattr("unseen.scoring.candidates.paper_list", lambda name: LISTS[name])
+    for spec, listed, seen in (
+        ("2-hops", LISTS["2-hops"], False),
+        ("2-hops+1K", LISTS["2-hops"], True),
+        ("awa2-test", ["cat", "saw"], False),
+        ("awa2-test+1K", ["cat", "saw"], True),
+        ("awa2", ["cat", "saw", "beagle", "poodle"], False),
+    ):
+        candidates = sorted({*listed, *(SEEN if seen else ())})
+        result = evaluate(model, photos, spec)
+        by_image, by_class, *_ = plain(model, photos, candidates, 1)
+        assert result.candidates == spec
+        assert result.candidate_classes == len(candidates)
+        assert result.listed_classes == len(listed)
+        assert (result.image["hit@1"], result.class_["hit@1"]) == pytest.approx((by_image, by_class), abs=0.006)
+
+
+def test_ties(model, photos):
+    """All classes alike: every rank is a tie over all candidates."""
+    bundle = model.bundle
+    flat = Solution(np.ones_like(bundle.solution.classifiers), Append1(), {}, {})
+    alike = ZeroShotClassifier(replace(bundle, solution=flat), tiny_network.build(), device="cpu")
+    hits = {ties: evaluate(alike, photos, ["cat", "saw", "pet", "poodle"], ties=ties).image["hit@1"]
+            for ties in ("realistic", "optimistic", "pessimistic")}  # fmt: skip
+    assert hits == {"realistic": 25.0, "optimistic": 100.0, "pessimistic": 0.0}
+
+
+def test_no_answer_is_a_miss(model, photos):
+    """Where a method has no answer for the true class, as the network alone for unseen ones, it misses."""
+    answers = model.bundle.is_seen
+    mute = replace(model.bundle, solution=replace(model.bundle.solution, answers=answers))
+    result = evaluate(ZeroShotClassifier(mute, device="cpu"), photos, list(UNSEEN), with_seen=True)
+    seen = {row["id"]: row["hit@20"] for row in result.per_class}
+    assert all(value == (100 if id in SEEN else 0) for id, value in seen.items())
+
+
+def test_several_folders_count_together(model, photos):
+    half = [Photos(photos.features[s], photos.ids[s]) for s in (slice(0, 50), slice(50, None))]
+    together, apart = evaluate(model, half, "any"), evaluate(model, photos, "any")
+    assert (together.image, together.class_, together.per_class) == (apart.image, apart.class_, apart.per_class)
+
+
+def test_nothing_to_measure_is_told(model):
+    with pytest.raises(UnseenError, match="no photo shows a class"):
+        evaluate(model, Photos(np.zeros((1, tiny_network.FEATURES)), ["elsewhere"]), "any")
+    with pytest.raises(UnseenError, match="no such folder"):
+        evaluate(model, "does-not-exist", "any")
+
+
+def test_folders_of_folders_are_told(model, folder, tmp_path, monkeypatch):
+    """The folder above those that hold the classes: a common slip."""
+    monkeypatch.setenv("UNSEEN_CACHE", str(tmp_path / "cache"))
+    parent = tmp_path / "parent"
+    for name in ("seen-train", "seen-val", "unseen"):
+        shutil.copytree(folder / "cat", parent / name / "cat")
+    with pytest.raises(UnseenError, match=r"3 without a readable photo \(seen-train, seen-val, unseen\)"):
+        evaluate(model, parent, "any", workers=0, show_progress=False)
+
+
+def test_a_folder_given_twice_is_refused(model, folder, tmp_path, monkeypatch):
+    monkeypatch.setenv("UNSEEN_CACHE", str(tmp_path / "cache"))
+    with pytest.raises(UnseenError, match="given twice: name each folder of photos once"):
+        evaluate(model, [folder, f"{folder}/../photos"], "any", workers=0, show_progress=False)
+    build_store(folder, tmp_path / "store", model.backbone, workers=0, show_progress=False)
+    store = FeatureStore.open(tmp_path / "store", model.backbone)
+    with pytest.raises(UnseenError, match="store is given twice"):
+        evaluate(model, [store, tmp_path / "store"], "any")
+
+
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf"), float("-inf")])
+def test_shifts_and_thresholds_must_be_finite(model, photos, wrong):
+    for name in ("seen_shift", "novelty"):
+        with pytest.raises(UnseenError, match=f"{name} must be a finite number"):
+            evaluate(model, photos, list(UNSEEN), with_seen=True, **{name: wrong})
+
+
+# -- the novelty detector ------------------------------------------------------------------------------------------
+
+
+def separable(model):
+    """Photos that score best for their own class; those of seen classes are surely seen, those of unseen ones not.
+
+    Known classifiers: the first five features, times 10. Predicted: seen class i scores 2 f_i, unseen class j f_(5+j).
+    So without a detector every seen class wins, as its score is doubled.
+    """
+    bundle, width = model.bundle, tiny_network.FEATURES
+    known = np.zeros((len(SEEN), width + 1), np.float32)
+    known[np.arange(5), np.arange(5)] = 10
+    classifiers = np.zeros_like(bundle.solution.classifiers)
+    features, ids = [], []
+    for place, id in enumerate([*SEEN, *UNSEEN]):
+        feature = np.zeros(width, np.float32)
+        feature[place] = 1
+        if id in UNSEEN:
+            feature[place - 5] = feature[(place - 4) % 5] = 0.6  # looks like two seen classes: the network is unsure
+        classifiers[bundle.taxonomy.index(id), place] = 2 if id in SEEN else 1
+        features += [feature] * 2
+        ids += [id] * 2
+    changed = replace(bundle, known=known, solution=replace(bundle.solution, classifiers=classifiers))
+    return ZeroShotClassifier(changed, device="cpu"), Photos(features, ids)
+
+
+def test_novelty_detector_chooses_the_group(model):
+    sharp, photos = separable(model)
+    sure = confidence(sharp.bundle.known, photos.features)
+    assert sure[:10].min() > 0.9 and sure[10:].max() < 0.51
+    result = evaluate(sharp, photos, list(UNSEEN), with_seen=True, novelty=0.7)
+    assert result.generalised["class"]["unseen"] == 0  # 2 * 0.6 > 1: seen classes win
+    assert result.novelty["unseen"] == result.novelty["seen"] == result.novelty["harmonic"] == 100
+    assert result.novelty["seen_told_rightly"] == result.novelty["unseen_told_rightly"] == 100
+    always_seen = evaluate(sharp, photos, list(UNSEEN), with_seen=True, novelty=0.0).novelty
+    assert (always_seen["seen"], always_seen["unseen"], always_seen["harmonic"]) == (100, 0, 0)
+    assert always_seen["unseen_told_rightly"] == 0
+    never_seen = evaluate(sharp, photos, list(UNSEEN), with_seen=True, novelty=1.1).novelty
+    assert (never_seen["seen"], never_seen["unseen"]) == (0, 100)
+    assert never_seen["image"]["hit@20"] == 50  # a photo in the wrong group never hits, whatever k
+
+
+def test_novelty_needs_both_groups(model, photos):
+    with pytest.raises(UnseenError, match="--with-seen"):
+        evaluate(model, photos, ["cat"], novelty=0.5)
+
+
+def test_novelty_threshold_by_hand():
+    detector = NoveltyDetector.choose(seen=np.array([0.9, 0.8, 0.3]), novel=np.array([0.1, 0.4, 0.5]))
+    assert detector.threshold == pytest.approx(0.8)  # keeps 2 of 3, catches all
+    assert detector.auroc == pytest.approx(7 / 9, abs=1e-4)  # 0.3 is below 0.4 and 0.5
+    with pytest.raises(UnseenError, match="hidden"):
+        NoveltyDetector.choose(np.array([0.5]), np.array([]))
+
+
+def test_confidence_is_the_largest_softmax():
+    rng = np.random.default_rng(0)
+    known, features = rng.normal(size=(5, 4)), rng.normal(size=(3, 3))
+    logits = features @ known[:, :3].T + known[:, 3]
+    softmax = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+    assert np.allclose(confidence(known, features), softmax.max(1))
+
+
+# -- from photos, and on the command line --------------------------------------------------------------------------
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for number, id in enumerate((*SEEN, "cat", "saw", "elsewhere")):
+        (tmp_path / "photos" / id).mkdir(parents=True)
+        for i in range(3):
+            pixels = np.random.default_rng([number, i]).integers(0, 256, (30, 30, 3), dtype=np.uint8)
+            Image.fromarray(pixels).save(tmp_path / "photos" / id / f"{i}.png")
+    (tmp_path / "photos" / "cat" / "broken.png").write_text("no photo")
+    return tmp_path / "photos"
+
+
+def test_a_folder_and_its_store_give_the_same(model, folder, tmp_path, monkeypatch):
+    monkeypatch.setenv("UNSEEN_CACHE", str(tmp_path / "cache"))
+    build_store(folder, tmp_path / "store", model.backbone, workers=0, show_progress=False)
+    figures = []
+    for source in (folder, tmp_path / "store", FeatureStore.open(tmp_path / "store", model.backbone)):
+        result = evaluate(model, source, "any", workers=0, show_progress=False)
+        figures.append(result.as_dict(per_class=True))
+    assert figures[0] == figures[1] == figures[2]
+    assert (figures[0]["images"], figures[0]["unreadable"], figures[0]["skipped_classes"]) == (21, 1, 1)
+
+
+def test_photos_prepared_in_another_way_have_features_of_their_own(model, folder, tmp_path, monkeypatch):
+    """The same weights with another transform: neither is refused for what the other left in the cache."""
+    monkeypatch.setenv("UNSEEN_CACHE", str(tmp_path / "cache"))
+    network = tiny_network.build()
+    network.transform = PhotoTransform(tiny_network.SIZE, resize=2 * tiny_network.SIZE)
+    sharper = ZeroShotClassifier(model.bundle, network, device="cpu")
+    for one in (model, sharper, model):
+        evaluate(one, folder, "any", workers=0, show_progress=False)
+    assert len(list((tmp_path / "cache" / "features").iterdir())) == 2
+
+
+def test_command_line(model, folder, tmp_path, monkeypatch):
+    from unseen.cli import calibrate, evaluate  # noqa: F401  registers the commands
+    from unseen.cli.app import app
+
+    monkeypatch.setenv("UNSEEN_CACHE", str(tmp_path / "cache"))
+    details = {"calibration": {"seen_shift": 0.25, "novelty_threshold": 0.4}}
+    bundle = replace(model.bundle, solution=replace(model.bundle.solution, details=details))
+    bundle.save(tmp_path / "bundle")
+    command = ["evaluate", str(tmp_path / "bundle"), "--images", str(folder), "--candidates", "unseen", "--with-seen",
+               "--workers", "0", "--json"]  # fmt: skip
+    done = CliRunner().invoke(app, [*command, "--seen-shift", "auto", "--novelty", "auto"])
+    assert done.exit_code == 0, done.output
+    result = json.loads(done.stdout.splitlines()[-1])
+    assert result["seen_shift"] == 0.25
+    assert result["novelty"]["threshold"] == 0.4
+    assert set(result["image"]) == {"hit@1", "hit@2", "hit@5", "hit@10", "hit@20"}
+    assert "per_class" not in result
+    shown = CliRunner().invoke(app, [*command[:-1], "--novelty", "0.4"])
+    assert "novelty detector at 0.4" in shown.stdout
+
+
+def test_names_with_brackets_are_shown_as_they_are(model, folder, tmp_path, monkeypatch):
+    from unseen.cli import evaluate  # noqa: F401  registers the command
+    from unseen.cli.app import app
+
+    monkeypatch.setenv("UNSEEN_CACHE", str(tmp_path / "cache"))
+    model.bundle.save(tmp_path / "bundle")
+    folder = folder.rename(tmp_path / "photos[red]:boom:")
+    candidates = tmp_path / "list[red].txt"
+    candidates.write_text("cat\nsaw\n")
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(app, ["evaluate", "bundle", "--images", folder.name, "--candidates", candidates.name,
+                                    "--workers", "0"])  # fmt: skip
+    assert done.exit_code == 0, done.output
+    assert "features of photos[red]:boom: are kept in" in done.stderr.splitlines()[0]
+    assert "list[red].txt: 2 candidates" in done.stdout
+
+
+def test_auto_without_calibration_is_told():
+    from unseen.cli.evaluate import chosen_number
+
+    empty = SimpleNamespace(solution=SimpleNamespace(details={}))
+    with pytest.raises(UnseenError, match="unseen calibrate"):
+        chosen_number("--seen-shift", "auto", empty, "seen_shift")
+    with pytest.raises(UnseenError, match="a finite number or auto"):
+        chosen_number("--novelty", "much", empty, "novelty_threshold")
+    for text in ("nan", "inf", "-Infinity", "1e999"):
+        with pytest.raises(UnseenError, match=f"--seen-shift is a finite number or auto, not '{text}'"):
+            chosen_number("--seen-shift", text, empty, "seen_shift")
+    assert chosen_number("--seen-shift", "0.5", empty, "seen_shift") == 0.5

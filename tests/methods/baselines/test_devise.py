@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from small_problems import make_problem
+from unseen.errors import UnseenError
+from unseen.methods import make_method
+from unseen.methods.baselines.devise import truncated_hinge
+from unseen.runtime.run import Run
+
+
+def test_loss_by_hand():
+    # Own scores 0.5 and 0.9. Photo 0: label 1 (0.45) breaks the margin, label 2 (0.1) does not. Photo 1: none does.
+    scores = torch.tensor([[0.5, 0.45, 0.1], [0.2, 0.9, 0.3]])
+    everything = torch.ones(3, dtype=torch.bool)
+    loss = truncated_hinge(scores, torch.tensor([0, 1]), everything, 0.1, torch.Generator().manual_seed(0))
+    assert loss.item() == pytest.approx((0.1 - 0.5 + 0.45) / 2)
+
+
+def test_false_label_is_drawn_evenly_from_those_that_break_the_margin():
+    scores = torch.tensor([[0.0, 1.0, 2.0, -5.0, 3.0]]).repeat(6000, 1)
+    candidates = torch.tensor([True, True, True, True, False])  # the last has no vector
+    loss = truncated_hinge(
+        scores, torch.zeros(6000, dtype=torch.int64), candidates, 0.1, torch.Generator().manual_seed(0)
+    )
+    assert loss.item() == pytest.approx((1.1 + 2.1) / 2, abs=0.05)
+
+
+def test_learns_to_rank_seen_photos():
+    problem = make_problem(photos=20, features=8)
+    solution = make_method("devise").fit(problem, Run(show_progress=False))
+    scores = solution.projection(problem.features.matrix) @ solution.classifiers[problem.seen].T
+    assert (scores.argmax(axis=1) == problem.features.labels).mean() > 0.95
+    assert scores.max() <= 1.001  # cosines
+
+
+def test_same_seed_same_solution():
+    problem = make_problem(photos=3)
+    one, two = (make_method("devise", {"epochs": 3}).fit(problem, Run(show_progress=False)) for _ in range(2))
+    assert np.array_equal(one.projection.matrix, two.projection.matrix)
+
+
+def test_needs_photos_of_seen_classes():
+    with pytest.raises(UnseenError, match="--features STORE"):
+        make_method("devise").fit(make_problem(), Run())
+    with pytest.raises(UnseenError, match="no seen class with photos has a word vector"):
+        nothing = make_problem(photos=2, zero=("dog", "beagle", "tabby", "hammer", "animal"))
+        make_method("devise").fit(nothing, Run())

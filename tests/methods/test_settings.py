@@ -1,0 +1,67 @@
+"""Wrong values of settings are refused with one sentence, for every method, before anything is computed."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from unseen.errors import UnseenError
+from unseen.methods import get_method, make_method, method_names
+from unseen.methods.settings import check_settings
+
+WRONG = [
+    ("kin", "ridge", '"abc"', "must be a number greater than 0, not 'abc'"),
+    ("kin", "ridge", "Infinity", "must be a number greater than 0, not inf"),
+    ("kin", "ridge", "NaN", "must be a number greater than 0, not nan"),
+    ("kin", "ridge", "true", "must be a number greater than 0, not True"),
+    ("kin", "decay", '"x"', "must be a number greater than 0 and at most 1, not 'x'"),
+    ("kin", "decay", "null", "must be a number greater than 0 and at most 1, not None"),
+    ("kin", "descendants", "5", "must be a list of numbers, not 5"),
+    ("kin", "descendants", '[1, "x"]', r"must be a list of numbers, not \[1, 'x'\]"),
+    ("kin", "descendants", "[1, Infinity]", r"must be a list of numbers, not \[1, inf\]"),
+    ("kin", "sources", "3", "must be a list of numbers from 0 upwards, not 3"),
+    ("kin", "word_width", "1" + "0" * 400, "must be a number greater than 0"),
+    ("conse", "top", '"abc"', "must be a whole number of at least 1, not 'abc'"),
+    ("conse", "top", "2.5", "must be a whole number of at least 1, not 2.5"),
+    ("conse", "top", "0", "must be a whole number of at least 1, not 0"),
+    ("structural", "decay", '"abc"', "must be a number from 0 upwards, not 'abc'"),
+    ("structural", "decay", "-5000", "must be a number from 0 upwards, not -5000"),
+    ("sync", "sigma", '"abc"', "must be a number greater than 0, not 'abc'"),
+    ("sync", "sigma", "0", "must be a number greater than 0, not 0"),
+    ("sync", "ridge", "-1", "must be a number greater than 0, not -1"),
+    ("sync", "learn_from", "5", "must be text, not 5"),
+    ("sync", "batch", "0", "must be a whole number of at least 1"),
+    ("devise", "epochs", "0", "must be a whole number of at least 1"),
+    ("devise", "margin", "-1", "must be a number from 0 upwards"),
+    ("exem", "dims", "0", "must be a whole number of at least 1"),
+    ("exem", "standardise", "1", "must be true or false, not 1"),
+    ("eszsl", "folds", "1", "must be a whole number of at least 2"),
+    ("eszsl", "other", "NaN", "must be a number, not nan"),
+    ("gcnz", "hidden", "[]", "must be a list of whole numbers of at least 1, not an empty one"),
+    ("gcnz", "dtype", "32", "must be text"),
+]
+
+
+@pytest.mark.parametrize(("method", "name", "value", "words"), WRONG)
+def test_a_wrong_value_is_refused(method, name, value, words):
+    with pytest.raises(UnseenError, match=f"^{method}: {name} {words}"):
+        make_method(method, {name: json.loads(value)})  # as --set reads it
+
+
+@pytest.mark.parametrize("name", method_names())
+def test_the_defaults_are_allowed_and_every_limit_counts(name):
+    kind = get_method(name)
+    check_settings(name, kind.Settings(), kind.limits)
+    if name not in ("dgp", "sgcn", "gcnz", "gat"):  # the graph networks share theirs
+        assert set(kind.limits) <= set(kind.Settings.__dataclass_fields__)
+
+
+def test_whole_numbers_are_numbers_and_tuples_are_lists():
+    assert make_method("sync", {"sigma": 1, "ridge": None}).settings.sigma == 1
+    assert make_method("kin", {"ancestors": (1, 0.5)}).settings.ancestors == (1, 0.5)
+
+
+def test_settings_it_does_not_have():
+    with pytest.raises(UnseenError, match="conse has no setting 'tops'"):
+        make_method("conse", {"tops": 3})

@@ -1,0 +1,95 @@
+"""One table for all methods, on the same photos and candidates."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from test_reproduce import level, make, small_lists  # noqa: F401  fixtures
+from typer.testing import CliRunner
+
+from unseen.methods import method_names
+from unseen.reproduction.compare import LISTS, compare, markdown, table
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory, level):  # noqa: F811
+    with pytest.MonkeyPatch.context() as patch:
+        from test_reproduce import LISTS as SMALL
+
+        patch.setattr("unseen.scoring.candidates.paper_list", lambda name: SMALL[name])
+        return compare(make(tmp_path_factory.mktemp("compare"), level))
+
+
+def test_every_method_has_a_row(rows):
+    assert [row["method"] for row in rows] == method_names()
+    for row in rows:
+        assert "left_out" not in row
+        for spec in LISTS:
+            assert row["coverage"][spec][2] == row["coverage"][f"{spec}+1K"][2] == 8  # the same photos for all
+        assert {"seen", "unseen", "harmonic", "ausuc"} <= set(row["generalised"])
+        assert row["epochs"] == (
+            1 if row["method"] == "gcnz" else 2 if row["method"] in ("dgp", "sgcn", "gat") else None
+        )
+
+
+def test_the_network_alone_never_names_an_unseen_class(rows):
+    alone = next(row for row in rows if row["method"] == "network")
+    assert all(alone[spec]["class"]["hit@20"] == 0 for spec in LISTS)
+    assert alone["generalised"]["unseen"] == 0
+
+
+def test_table_has_a_cell_for_everything(rows):
+    cells = table(rows)
+    assert {len(line) for line in cells} == {len(cells[0])}
+    text = markdown(cells)
+    assert text.count("\n") == len(method_names()) + 1
+    by_image = table(rows, "image")
+    assert by_image[0] == cells[0] and len(by_image) == len(cells)
+
+
+def test_what_needs_photos_is_left_out_with_the_reason(tmp_path, level):  # noqa: F811
+    from dataclasses import replace
+
+    (row,) = compare(make(tmp_path, replace(level, seen_train=None)), ["devise"])
+    assert "photos" in row["left_out"]
+    assert "photos" in table([row])[1][1]
+
+
+def test_command_line_refuses_unknown_methods(tmp_path):
+    from unseen.cli import compare, evaluate  # noqa: F401  registers the commands
+    from unseen.cli.app import app
+
+    done = CliRunner().invoke(app, ["compare", "--photos", str(tmp_path), "--methods", "dpg"])
+    assert done.exit_code == 1
+
+
+def test_the_table_is_whole_in_a_pipe_and_reasons_stand_below(rows, capsys):
+    from unseen.cli.compare import _show
+
+    _show([*rows, {"method": "devise", "left_out": "photos[red] are missing"}], "class")
+    printed = capsys.readouterr().out
+    assert "…" not in printed
+    header, *cells = table(rows)
+    lines = [[cell.strip() for cell in line.split("│")[1:-1]] for line in printed.splitlines() if line.startswith("│")]
+    assert lines == cells and len(header) == 17
+    assert printed.endswith("devise: left out. photos[red] are missing\n")
+
+
+def test_command_line(tmp_path, level, monkeypatch):  # noqa: F811
+    from unseen.cli import compare, evaluate  # noqa: F401  registers the commands
+    from unseen.cli.app import app
+
+    monkeypatch.setattr("unseen.reproduction.levels.find_level", lambda photos: level)
+    options = ["--photos", "x", "--methods", "structural, kin,kin:glove ", "--out", str(tmp_path), "--json"]
+    done = CliRunner().invoke(app, ["compare", *options, "--markdown", str(tmp_path / "table.md")])
+    assert done.exit_code == 0, done.output
+    result = json.loads(done.stdout.splitlines()[-1])
+    vectors = [(row["method"], row["vectors"]) for row in result["methods"]]
+    assert vectors == [("structural", "glove"), ("kin", "glove+text"), ("kin", "glove")]
+    text = (tmp_path / "table.md").read_text(encoding="utf-8")
+    assert (
+        "| structural | glove" in text and "--epochs 300 --gcnz-epochs 100 --methods structural,kin,kin:glove" in text
+    )
+    assert "Methods that learn from photos (devise, exem, eszsl) had" in text
+    assert "2-hops 4 of 4 classes, 8 photos" in text and str(tmp_path) not in text

@@ -1,0 +1,326 @@
+"""Every recipe runs on a small hierarchy with a tiny network and generated photos; nothing is run twice or mixed."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from small_problems import PARENTS, SEEN
+from unseen.errors import UnseenError
+from unseen.methods import get_method
+from unseen.reproduction import Reproduction
+from unseen.reproduction.analysis import analyse
+from unseen.reproduction.levels import LENGTHS, Lengths, Level, find_level, link_some
+from unseen.reproduction.recipe import ORDER, Row, load_recipe
+from unseen.reproduction.report import load_results, write_report
+from unseen.reproduction.tables import combine, read_result
+from unseen.reproduction.trainings import Trainings
+
+TINY = Lengths(epochs=2, gcnz_epochs=1, finetune_epochs=1, finetune_batch=4)
+UNSEEN = ("cat", "poodle", "saw", "pet")
+LISTS = {
+    "2-hops": ["cat", "poodle", "saw", "pet"],
+    "3-hops": ["cat", "poodle", "saw", "pet", "tool"],
+    "all": ["cat", "poodle", "saw", "pet", "tool", "thing"],
+    "awa2-test": ["cat", "saw"],
+}
+
+
+def write_photos(folder: Path, ids, each: int = 2) -> Path:
+    for number, id in enumerate(ids):
+        (folder / id).mkdir(parents=True)
+        for i in range(each):
+            pixels = np.random.default_rng([number, i]).integers(0, 256, (28, 30, 3), dtype=np.uint8)
+            Image.fromarray(pixels).save(folder / id / f"{i}.png")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def level(tmp_path_factory) -> Level:
+    """The photos level on twelve classes, five of them seen."""
+    folder = tmp_path_factory.mktemp("data")
+    with open(folder / "classes.csv", "w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["id", "name", "parents"])
+        writer.writerows([id, id, "|".join(parents)] for id, parents in PARENTS.items())
+    write_photos(folder / "unseen", UNSEEN)
+    write_photos(folder / "seen-train", SEEN)
+    write_photos(folder / "seen-val", SEEN, 1)
+    level = find_level(folder)
+    return replace(level, graph=str(folder / "classes.csv"), backbone="tiny_network:build", has_lists=True)
+
+
+@pytest.fixture(autouse=True)
+def small_lists(monkeypatch):
+    monkeypatch.setattr("unseen.scoring.candidates.paper_list", lambda name: LISTS[name])
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory, level) -> Reproduction:
+    return make(tmp_path_factory.mktemp("work"), level)
+
+
+def make(folder: Path, level: Level, lengths: Lengths = TINY) -> Reproduction:
+    return Reproduction(folder, level, lengths, kin_vectors="glove", workers=0, show_progress=False)
+
+
+@pytest.mark.parametrize("name", ORDER)
+def test_a_tiny_run_of_each_recipe(work, name):
+    result, recipe = work.run(name), load_recipe(name)
+    assert result["level"] == "photos"
+    json.dumps(result, allow_nan=False)
+    if recipe.kind in ("hits", "seeds", "awa2"):
+        assert [row["label"] for row in result["rows"]] == [row.label for row in recipe.rows]
+        for row, asked in zip(result["rows"], recipe.rows, strict=True):
+            assert ("measured" in row) == (asked.method is not None)
+            for candidates in recipe.candidates if asked.method else ():
+                for average in ("image", "class"):
+                    figures = row["measured"][candidates][average]
+                    assert list(figures) == [f"hit@{k}" for k in recipe.hits]
+                    assert all(0 <= value <= 100 for value in figures.values())
+        photos = len(SEEN) if recipe.photos == "seen-val" else 4 if recipe.kind == "awa2" else 8
+        assert all(entry["images"] == photos for entry in result["coverage"].values())
+        assert any("deviation" in row for row in result["rows"]) == (len(recipe.seeds) > 1)
+    elif recipe.kind == "hop-weights":
+        for weights in result["rows"][0]["measured"].values():
+            assert len(weights) == 5
+            assert sum(weights) == pytest.approx(1, abs=1e-3)
+    elif recipe.kind == "qualitative":
+        assert len(result["photos"]) == len(UNSEEN)
+        for photo in result["photos"]:
+            assert [answer["label"] for answer in photo["answers"]] == [row.label for row in recipe.rows]
+            assert {label["id"] for label in photo["answers"][0]["labels"]} == set(SEEN)  # the network alone
+            assert {label["id"] for label in photo["answers"][1]["labels"]} < set(LISTS["all"])
+
+
+@pytest.mark.parametrize("name", ORDER)
+def test_a_tiny_run_without_photos(tmp_path_factory, level, name):
+    """The embedded level: hidden seen classes; what needs photos is left out, with the reason."""
+    bare = replace(level, name="embedded", unseen=None, seen_train=None, seen_val=None)
+    folder = tmp_path_factory.getbasetemp() / "embedded"
+    result, recipe = make(folder, bare).run(name), load_recipe(name)
+    assert result["level"] == "embedded"
+    if recipe.kind in ("hits", "seeds", "awa2"):
+        assert result["coverage"] == {"hidden": {"classes": 1}}
+        rows = {row["label"]: row for row in result["rows"]}
+        for row in recipe.rows:
+            if row.method is not None and get_method(row.method).needs_features:
+                assert "photos" in rows[row.label]["left_out"]
+            elif row.method in ("dgp", "sgcn", "gcnz", "gat"):
+                assert rows[row.label]["measured"]["hidden"]["class"]["hit@5"] == 100  # the only hidden class
+                assert rows[row.label]["finetune_epochs"] == 0
+    if recipe.kind == "qualitative":
+        assert "no photos" in result["left_out"]
+
+
+def test_done_is_not_done_again(work, monkeypatch):
+    first = work.run("ablation")
+    monkeypatch.setattr("unseen.reproduction.trainings.train", forbidden)
+    monkeypatch.setattr("unseen.reproduction.tables.evaluate", forbidden)
+    assert make(work.work, work.level).run("ablation") == first
+
+
+def test_tables_share_their_trainings(work, monkeypatch):
+    """SGCN with `layers = 1` in one table is SGCN with defaults in another."""
+    work.run("ablation")
+    monkeypatch.setattr("unseen.reproduction.trainings.train", forbidden)
+    work.bundle(Row("1", "sgcn", {"layers": 1}))
+
+
+def test_an_interrupted_run_goes_on_where_it_was(tmp_path, level, monkeypatch):
+    """The second training fails; the next run keeps the first."""
+    import unseen.reproduction.trainings
+
+    train, trained = unseen.reproduce.trainings.train, []
+
+    def failing(method, *args, **kwargs):
+        if len(trained) == 1:
+            raise UnseenError("stopped")
+        trained.append(method)
+        return train(method, *args, **kwargs)
+
+    monkeypatch.setattr("unseen.reproduction.trainings.train", failing)
+    with pytest.raises(UnseenError, match="stopped"):
+        make(tmp_path, level).run("two-phase")
+    assert not (tmp_path / "results" / "two-phase.json").exists()
+    monkeypatch.setattr(
+        "unseen.reproduction.trainings.train", lambda *a, **k: (trained.append(a[0]), train(*a, **k))[1]
+    )
+    make(tmp_path, level).run("two-phase")
+    assert len(trained) == 2  # one before, one after: none twice
+
+
+def test_results_of_other_settings_are_not_mixed(tmp_path, level):
+    short, longer = make(tmp_path, level), make(tmp_path, level, replace(TINY, epochs=3))
+    first = short.run("hop-weights")
+    other = longer.run("hop-weights")
+    assert first["made_with"] != other["made_with"]
+    assert other["rows"][0]["epochs"] == 3
+    assert other["rows"][0]["measured"] != first["rows"][0]["measured"]
+    os.utime(tmp_path / "results" / "hop-weights.json", (0, 0))
+    short.run("scalability")
+    results, left_out = load_results(tmp_path)
+    assert list(results) == ["scalability"]
+    assert left_out == ["hop-weights"]
+
+
+def test_report_without_running(work, tmp_path, monkeypatch):
+    for name in ("unseen-classes", "hop-weights", "qualitative"):
+        work.run(name)
+    analyse(work)
+    for name in (
+        "unseen.reproduction.trainings.train",
+        "unseen.reproduction.tables.evaluate",
+        "unseen.reproduction.analysis.evaluate",
+    ):
+        monkeypatch.setattr(name, forbidden)
+    pytest.importorskip("matplotlib")
+    write_report(work.work, tmp_path / "a")
+    write_report(work.work, tmp_path / "b")
+    for name in ("report.md", "report.html", "plots/hit-curves.svg", "plots/trade-off.svg"):
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+    text = (tmp_path / "a" / "report.md").read_text(encoding="utf-8")
+    assert "data:image" not in text and str(work.work) not in text and str(work.level.unseen) not in text
+    page = (tmp_path / "a" / "report.html").read_text(encoding="utf-8")
+    assert "data:image/jpeg" in page and "src=" in page and "http" not in page.replace("http://www.w3.org", "")
+    write_report(work.work, tmp_path / "c", with_photos=False)
+    assert "data:image/jpeg" not in (tmp_path / "c" / "report.html").read_text(encoding="utf-8")
+
+
+def test_levels_follow_the_data(tmp_path):
+    assert find_level().name == "embedded"
+    with pytest.raises(UnseenError, match="unseen/"):
+        find_level(tmp_path)
+    (tmp_path / "unseen").mkdir()
+    (tmp_path / "seen-val").mkdir()
+    found = find_level(tmp_path / "unseen" / "..")  # however it is written
+    assert found.name == "photos" and found.seen_val == tmp_path / "seen-val" and found.seen_train is None
+    with pytest.raises(UnseenError, match="both"):
+        find_level(imagenet_21k=tmp_path)
+    with pytest.raises(UnseenError, match="train"):
+        find_level(imagenet_21k=tmp_path, imagenet_1k=tmp_path)
+    for name in ("train", "val"):
+        (tmp_path / name).mkdir()
+    paper = find_level(imagenet_21k=tmp_path, imagenet_1k=tmp_path)
+    assert (paper.name, paper.graph, paper.backbone) == ("paper", "paper", "timm/resnet50.tv_in1k")
+    assert LENGTHS["paper"] == Lengths(3000, 3000, 20)  # the paper's
+    local = paper.with_parts(backbone="tiny_network:build", vectors=None, weights=tmp_path / "w.pt")
+    assert (local.backbone, local.vectors, local.weights) == ("tiny_network:build", paper.vectors, tmp_path / "w.pt")
+
+
+def test_paper_level_on_stand_ins(tmp_path, level):
+    """Small folders in the place of both ImageNets, a tiny network in that of ResNet-50: the same way through."""
+    (tmp_path / "imagenet").mkdir()
+    for name, folder in (("train", level.seen_train), ("val", level.seen_val)):
+        os.symlink(folder, tmp_path / "imagenet" / name)
+    paper = find_level(imagenet_21k=level.unseen, imagenet_1k=tmp_path / "imagenet")
+    paper = paper.with_parts(graph=level.graph, vectors="glove", backbone="tiny_network:build")
+    work = make(tmp_path / "work", paper)
+    assert work.run("seen-classes")["level"] == "paper"
+    assert work.run("generalised")["coverage"]["all+1K"]["images"] == 8
+
+
+def test_candidates_without_the_authors_lists():
+    bare = Level("embedded", "imagenet", "glove", "efficientnet-lite0", has_lists=False)
+    assert [bare.candidates(spec) for spec in ("2-hops", "3-hops+1K", "all")] == ["hops:1", "hops:2+1K", "unseen"]
+
+
+def test_what_the_authors_call_two_hops_is_distance_one(monkeypatch, authors_lists):
+    """So that the built-in hierarchy stands in for their lists as well as it can."""
+    monkeypatch.undo()
+    from unseen.scoring.candidates import paper_list
+    from unseen.taxonomy import Taxonomy
+
+    taxonomy = Taxonomy.paper()
+    distance = dict(zip(taxonomy.ids, taxonomy.hops_from(paper_list("train")).tolist(), strict=True))
+    assert sum(distance[id] == 1 for id in paper_list("2-hops")) == 1548
+    assert sum(1 <= distance[id] <= 2 for id in paper_list("3-hops")) == 5977
+
+
+def test_awa2_without_the_authors_lists_is_left_out(tmp_path, level):
+    assert "list" in make(tmp_path, replace(level, has_lists=False)).run("awa2")["left_out"]
+
+
+def test_quick_takes_a_sample(tmp_path, level):
+    sample = level.sample(tmp_path / "sample", 3)
+    assert sample.sampled == 3
+    assert len(list(sample.unseen.glob("*/*"))) == 3
+    assert link_some(level.unseen, sample.unseen, 3) == sample.unseen  # once more: the same three
+    assert len(list(sample.unseen.glob("*/*"))) == 3
+    other = replace(level, unseen=level.seen_val).sample(tmp_path / "sample", 3)
+    assert other.unseen != sample.unseen  # neither mixed with it nor taken for it
+
+
+def test_a_damaged_result_counts_as_not_made(tmp_path):
+    place = tmp_path / "scalability.json"
+    assert read_result(place, {}) is None
+    for content in ('{"made_with": {}', "{}", "[]"):
+        place.write_text(content)
+        assert read_result(place, {}) is None
+    place.write_text('{"made_with": {}}')
+    assert read_result(place, {}) == {"made_with": {}}
+
+
+def test_epochs_of_a_row(tmp_path, level):
+    work = Trainings(tmp_path, level, Lengths(300, 100, 1))
+    assert work.epochs(Row("a", "dgp")) == 300
+    assert work.epochs(Row("a", "gcnz", epochs_share=0.1)) == 10
+    assert work.epochs(Row("a", "kin")) is None
+
+
+def test_combine():
+    runs = [{"a": {"hit@1": 1.0, "hit@2": None}}, {"a": {"hit@1": 3.0, "hit@2": 2.0}}]
+    assert combine(runs, np.mean) == {"a": {"hit@1": 2.0, "hit@2": None}}
+    assert combine(runs, np.std)["a"]["hit@1"] == 1.0
+
+
+def test_only_what_is_done(tmp_path, level, monkeypatch):
+    """An unfinished table shows the rows that are there, is marked, and is completed by the next whole run."""
+    whole = make(tmp_path, level)
+    whole.bundle(Row("SGCN(-f)", "sgcn"))
+    with monkeypatch.context() as patch:
+        patch.setattr("unseen.reproduction.trainings.train", forbidden)
+        part = make(tmp_path, level)
+        part.only_done = True
+        result = part.run("ablation")
+        assert part.run("hop-weights")["left_out"] and part.run("qualitative")["left_out"]
+        assert list(analyse(part)["training"]) == ["SGCN"]
+        pytest.importorskip("matplotlib")
+        text = Path(write_report(tmp_path, tmp_path / "out")["markdown"]).read_text(encoding="utf-8")
+    assert result["partial"]
+    assert [row["label"] for row in result["rows"] if "measured" in row] == ["SGCN(-f)"]
+    assert "**Unfinished**" in text and "DGP(-w), SGCN, DGP (not trained yet)." in text
+    completed = whole.run("ablation")
+    assert not completed["partial"] and all("measured" in row for row in completed["rows"])
+
+
+def test_two_processes_give_what_one_gives(tmp_path, level):
+    """Under torchrun, on the command line: one table that shares photos among processes, one that also finetunes."""
+    environment = os.environ | {"UNSEEN_CACHE": str(tmp_path / "cache"), "OMP_NUM_THREADS": "1"}
+    environment.pop("UNSEEN_ASSETS", None)
+    command = ["-m", "unseen", "reproduce"]
+    options = ["--photos", str(level.unseen.parent), "--graph", level.graph, "--backbone", level.backbone, "--epochs",
+               "2", "--finetune-batch", "4", "--workers", "0", "--device", "cpu", "--json"]  # fmt: skip
+    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    figures = []
+    for name, launcher, table in (("one", [], "gat"), ("two", torchrun, "gat"), ("two", torchrun, "two-phase")):
+        line = [sys.executable, *launcher, *command, table, "--out", str(tmp_path / name), *options]
+        done = subprocess.run(line, cwd=Path(__file__).parents[1], env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        result = json.loads(done.stdout.splitlines()[-1])["tables"][table]
+        figures.append([row["measured"] for row in result["rows"]])
+    assert figures[0] == figures[1]
+    assert len(figures[2]) == 2
+
+
+def forbidden(*args, **kwargs):
+    raise AssertionError("this was done already")
