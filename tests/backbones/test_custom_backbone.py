@@ -36,7 +36,7 @@ class Net(nn.Module):
 
 
 def build_net() -> nn.Module:
-    """What `load_backbone("test_custom_backbone:build_net")` calls."""
+    """What `load_backbone("...test_custom_backbone:build_net")` calls."""
     torch.manual_seed(0)
     return Net()
 
@@ -158,10 +158,10 @@ def test_threads_do_not_mix_their_features():
 
 
 def test_an_importable_callable():
-    backbone = load_backbone("test_custom_backbone:build_net", classes=IDS, transform=SMALL)
-    assert backbone.name == "test_custom_backbone:build_net" and backbone.transform == SMALL
-    made = load_backbone("test_custom_backbone:build_backbone")
-    assert made.class_ids == tuple(IDS) and made.name == "test_custom_backbone:build_backbone"
+    backbone = load_backbone(f"{__name__}:build_net", classes=IDS, transform=SMALL)
+    assert backbone.name == f"{__name__}:build_net" and backbone.transform == SMALL
+    made = load_backbone(f"{__name__}:build_backbone")
+    assert made.class_ids == tuple(IDS) and made.name == f"{__name__}:build_backbone"
     assert made.checksum == backbone.checksum
 
 
@@ -170,10 +170,10 @@ def test_an_importable_callable():
     [
         ("no_such_module:build", "no Python module 'no_such_module'"),
         ("torch.no_such_part:build", "no Python module 'torch.no_such_part'"),
-        ("test_custom_backbone:no_such_function", "no_such_function"),
-        ("test_custom_backbone:not_callable", "is int"),
-        ("test_custom_backbone:build_nothing", "must return an nn.Module, not NoneType"),
-        ("test_custom_backbone:build_net", "say which classes"),
+        (f"{__name__}:no_such_function", "has no attribute 'no_such_function'"),
+        (f"{__name__}:not_callable", "is int"),
+        (f"{__name__}:build_nothing", "must return an nn.Module, not NoneType"),
+        (f"{__name__}:build_net", "say which classes"),
     ],
 )
 def test_a_wrong_callable_is_refused_with_a_reason(name, reason):
@@ -183,7 +183,7 @@ def test_a_wrong_callable_is_refused_with_a_reason(name, reason):
 
 def test_another_order_of_classes_is_refused():
     with pytest.raises(UnseenError, match=r"another order.*output 0 is cat, not dog"):
-        load_backbone("test_custom_backbone:build_backbone", classes=["dog", "cat", "emu"])
+        load_backbone(f"{__name__}:build_backbone", classes=["dog", "cat", "emu"])
 
 
 def test_a_module_of_the_current_folder_is_found(tmp_path, monkeypatch):
@@ -208,7 +208,7 @@ def test_weights_from_a_file(form, tmp_path):
         path = {name: value.numpy() for name, value in state.items()}
     else:
         torch.save(state, path)
-    backbone = load_backbone("test_custom_backbone:build_net", IDS, weights=path, transform=SMALL)
+    backbone = load_backbone(f"{__name__}:build_net", IDS, weights=path, transform=SMALL)
     assert backbone.checksum == from_module(net, IDS, SMALL).checksum
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from small_graphs import one_thread, random_taxonomy  # noqa: F401 (a fixture)
+from support.graphs import one_thread, random_taxonomy  # noqa: F401 (a fixture)
 from unseen.bench.stage1 import run
 
 pytestmark = pytest.mark.usefixtures("one_thread")

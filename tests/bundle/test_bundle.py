@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from small_bundles import DOG, OKAPI, SEEN, TABBY, small_backbone, small_bundle, small_taxonomy
+from support.bundles import DOG, OKAPI, SEEN, TABBY, small_backbone, small_bundle, small_taxonomy
 from unseen.bundle import Bundle
 from unseen.bundle.places import check_place
 from unseen.errors import UnseenError

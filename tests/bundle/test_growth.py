@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from small_bundles import (
+from support.bundles import (
     BEAGLE,
     DOG,
     GIRAFFE,

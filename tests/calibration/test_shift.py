@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-import tiny_network
-from small_problems import PARENTS, SEEN, make_taxonomy
+from support import tiny_network
+from support.problems import PARENTS, SEEN, make_taxonomy
 from unseen.bundle import Bundle
 from unseen.calibration import shift as calibration
 from unseen.calibration.shift import SeenPhotos, calibrate

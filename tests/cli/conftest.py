@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from small_bundles import SEEN, UNSEEN, small_photo
+from support.bundles import SEEN, UNSEEN, small_photo
 from unseen.cli.app import COMMANDS, app
 from unseen.taxonomy import Taxonomy
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from small_bundles import SEEN, small_photo
+from support.bundles import SEEN, small_photo
 
 BUNDLE = ("--bundle", "bundle", "--device", "cpu")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from small_bundles import DOG, OKAPI, SEEN, ZEBRA
+from support.bundles import DOG, OKAPI, SEEN, ZEBRA
 from unseen.advice.suggestions import suggest, to_csv
 from unseen.bundle import Bundle
 from unseen.taxonomy import Taxonomy

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from small_bundles import OKAPI
+from support.bundles import OKAPI
 
 TREE = "id,name,parent\nt,thing,\na,animal,t\ndog,dog,a\nq,qqxzv,a\nr,red qqxzv,q\nlone,lonely thing,\n"
 

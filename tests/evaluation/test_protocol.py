@@ -13,8 +13,8 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
-import tiny_network
-from small_problems import SEEN
+from support import tiny_network
+from support.problems import SEEN
 from unseen.backbones import PhotoTransform
 from unseen.classifier import ZeroShotClassifier
 from unseen.errors import UnseenError

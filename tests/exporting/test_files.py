@@ -15,7 +15,7 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file
 
-from small_bundles import OKAPI, SEEN, TinyNetwork, small_backbone, small_bundle, small_photo
+from support.bundles import OKAPI, SEEN, TinyNetwork, small_backbone, small_bundle, small_photo
 from unseen.backbones import load_backbone
 from unseen.bundle.growth import add
 from unseen.classifier import ZeroShotClassifier

@@ -20,7 +20,7 @@ import pytest
 import torch
 from PIL import Image
 
-import tiny_network
+from support import tiny_network
 from unseen.backbones import PhotoTransform, load_backbone
 from unseen.errors import UnseenError
 from unseen.evaluation.metrics import HitCounter
@@ -274,7 +274,7 @@ def test_killed_again_and_again_it_ends_with_the_same_bytes(tmp_path):
     slow = tiny_network.build_slow()  # the same weights, slow enough to be caught
     build_store(images, tmp_path / "undisturbed", slow, batch=2, workers=0, show_progress=False)
     store, kills, moments = tmp_path / "store", 0, random.Random(0)
-    arguments = ("--images", images, "--out", store, "--backbone", "tiny_network:build_slow", "--batch", 2)
+    arguments = ("--images", images, "--out", store, "--backbone", "support.tiny_network:build_slow", "--batch", 2)
     said = (tmp_path / "said").open("w+")
     while True:
         wanted = len(list(store.glob("features/*/*.safetensors"))) + moments.randint(1, 6)
@@ -316,7 +316,17 @@ def test_two_processes_under_torchrun_make_the_store_of_one(tmp_path, folder):
         "        assert not end.code\n"
     )
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    options = ["--images", folder, "--backbone", "tiny_network:build", "--batch", "4", "--workers", "1", "--json"]
+    options = [
+        "--images",
+        folder,
+        "--backbone",
+        "support.tiny_network:build",
+        "--batch",
+        "4",
+        "--workers",
+        "1",
+        "--json",
+    ]
     done = subprocess.run(
         [*torchrun, tmp_path / "twice.py", tmp_path / "two", tmp_path / "again", *options],
         env=environment(),

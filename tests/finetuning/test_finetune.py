@@ -20,10 +20,10 @@ import pytest
 import torch
 from PIL import Image
 
-import tiny_network
 import unseen
-from small_problems import SEEN
-from tiny_network import build, make_bundle, make_photos, make_shards
+from support import tiny_network
+from support.problems import SEEN
+from support.tiny_network import build, make_bundle, make_photos, make_shards
 from unseen.assets import imagenet_1k
 from unseen.backbones import load_backbone
 from unseen.backbones.loading import TrainingTransform

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from small_problems import SEEN
-from tiny_network import make_photos, make_shards
+from support.problems import SEEN
+from support.tiny_network import make_photos, make_shards
 from unseen.errors import UnseenError
 from unseen.finetuning.photo_sets import open_photo_set
 

@@ -10,8 +10,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from small_problems import SEEN
-from tiny_network import SIZE, make_photos
+from support.problems import SEEN
+from support.tiny_network import SIZE, make_photos
 from unseen.backbones import PhotoTransform
 from unseen.finetuning.photo_sets import open_photo_set
 from unseen.finetuning.training_data import (

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from small_bundles import BEAGLE, DOG, HORSE, OKAPI, POODLE, SEEN, ZEBRA, small_bundle
+from support.bundles import BEAGLE, DOG, HORSE, OKAPI, POODLE, SEEN, ZEBRA, small_bundle
 from unseen.errors import UnseenError
 from unseen.methods.problem import normalise_rows
 from unseen.recognition.explanations import explain

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 import unseen
-from small_bundles import DOG, GIRAFFE, OKAPI, SEEN, ZEBRA, small_backbone, small_bundle, small_photo
+from support.bundles import DOG, GIRAFFE, OKAPI, SEEN, ZEBRA, small_backbone, small_bundle, small_photo
 from unseen.classifier import ZeroShotClassifier
 from unseen.errors import UnseenError
 

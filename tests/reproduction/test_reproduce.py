@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from small_problems import PARENTS, SEEN
+from support.problems import PARENTS, SEEN
 from unseen.errors import UnseenError
 from unseen.methods import get_method
 from unseen.reproduction import Reproduction
@@ -56,7 +56,7 @@ def level(tmp_path_factory) -> Level:
     write_photos(folder / "seen-train", SEEN)
     write_photos(folder / "seen-val", SEEN, 1)
     level = find_level(folder)
-    return replace(level, graph=str(folder / "classes.csv"), backbone="tiny_network:build", has_lists=True)
+    return replace(level, graph=str(folder / "classes.csv"), backbone="support.tiny_network:build", has_lists=True)
 
 
 @pytest.fixture(autouse=True)
@@ -213,8 +213,12 @@ def test_levels_follow_the_data(tmp_path):
     paper = find_level(imagenet_21k=tmp_path, imagenet_1k=tmp_path)
     assert (paper.name, paper.graph, paper.backbone) == ("paper", "paper", "timm/resnet50.tv_in1k")
     assert LENGTHS["paper"] == Lengths(3000, 3000, 20)  # the paper's
-    local = paper.with_parts(backbone="tiny_network:build", vectors=None, weights=tmp_path / "w.pt")
-    assert (local.backbone, local.vectors, local.weights) == ("tiny_network:build", paper.vectors, tmp_path / "w.pt")
+    local = paper.with_parts(backbone="support.tiny_network:build", vectors=None, weights=tmp_path / "w.pt")
+    assert (local.backbone, local.vectors, local.weights) == (
+        "support.tiny_network:build",
+        paper.vectors,
+        tmp_path / "w.pt",
+    )
 
 
 def test_paper_level_on_stand_ins(tmp_path, level):
@@ -223,7 +227,7 @@ def test_paper_level_on_stand_ins(tmp_path, level):
     for name, folder in (("train", level.seen_train), ("val", level.seen_val)):
         os.symlink(folder, tmp_path / "imagenet" / name)
     paper = find_level(imagenet_21k=level.unseen, imagenet_1k=tmp_path / "imagenet")
-    paper = paper.with_parts(graph=level.graph, vectors="glove", backbone="tiny_network:build")
+    paper = paper.with_parts(graph=level.graph, vectors="glove", backbone="support.tiny_network:build")
     work = make(tmp_path / "work", paper)
     assert work.run("seen-classes")["level"] == "paper"
     assert work.run("generalised")["coverage"]["all+1K"]["images"] == 8

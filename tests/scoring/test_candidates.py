@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from small_problems import SEEN, make_taxonomy
+from support.problems import SEEN, make_taxonomy
 from unseen.assets import imagenet_1k
 from unseen.errors import UnseenError
 from unseen.scoring.candidates import paper_list, read_ids, resolve_candidates

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import unseen
-from small_bundles import (
+from support.bundles import (
     DOG,
     FEATURES,
     GIRAFFE,
@@ -327,8 +327,8 @@ def test_a_full_disk_is_told_and_leaves_nothing(tmp_path):
     """A limit on the size of files stands in for a full disk: the operating system refuses to write on."""
     script = f"""
 import resource, sys
-sys.path.insert(0, {str(Path(__file__).parent)!r})
-from small_bundles import small_bundle
+sys.path.insert(0, {str(Path(__file__).parents[1])!r})
+from support.bundles import small_bundle
 resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
 from unseen.errors import UnseenError
 try:

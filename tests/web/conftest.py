@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import browser
 import pytest
-from colours import models
 from fastapi.testclient import TestClient
 
+from support import browser
+from support.colours import models
 from unseen.web.app import create_app
 from unseen.web.service import Service
 

@@ -6,10 +6,10 @@ import io
 import json
 
 import pytest
-from colours import PARENTS, SEEN, photo
 from fastapi.testclient import TestClient
 from PIL import Image
 
+from support.colours import PARENTS, SEEN, photo
 from unseen.bundle import Bundle
 from unseen.web import limits, service
 from unseen.web.app import create_app

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import pytest
 import schemathesis
-from colours import PARENTS, models, photo
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from schemathesis.checks import CHECKS, load_all_checks
 
+from support.colours import PARENTS, models, photo
 from unseen.web.app import create_app
 from unseen.web.service import Service
 

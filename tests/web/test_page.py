@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import signal
 
-import browser
 from selenium.webdriver.common.keys import Keys
 
+from support import browser
 from unseen.web.samples import SAMPLES
 
 DROP = """

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from colours import network, photo
 
+from support.colours import network, photo
 from unseen.classifier import ZeroShotClassifier
 from unseen.errors import UnseenError
 from unseen.web.batching import NetworkWorker

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from small_problems import make_problem
+from support.problems import make_problem
 from unseen.features.store import SeenFeatures
 from unseen.methods import get_method, make_method
 from unseen.runtime.run import Run

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from small_problems import make_problem
+from support.problems import make_problem
 from unseen.errors import UnseenError
 from unseen.methods import make_method
 from unseen.methods.baselines.devise import truncated_hinge

@@ -5,7 +5,7 @@ import pytest
 from sklearn.decomposition import PCA
 from sklearn.kernel_ridge import KernelRidge
 
-from small_problems import make_problem
+from support.problems import make_problem
 from unseen.errors import UnseenError
 from unseen.methods import make_method
 from unseen.runtime.run import Run

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from small_problems import make_problem
+from support.problems import make_problem
 from unseen.methods import make_method
 from unseen.runtime.run import Run
 

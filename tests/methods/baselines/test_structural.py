@@ -4,7 +4,7 @@ import networkx
 import numpy as np
 import pytest
 
-from small_problems import PARENTS, make_problem, make_taxonomy
+from support.problems import PARENTS, make_problem, make_taxonomy
 from unseen.methods import make_method
 from unseen.methods.baselines import structural
 from unseen.runtime.run import Run

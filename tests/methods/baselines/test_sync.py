@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from small_problems import make_problem
+from support.problems import make_problem
 from unseen.errors import UnseenError
 from unseen.methods import make_method
 from unseen.methods.baselines.sync import shares

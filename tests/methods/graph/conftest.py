@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from small_graphs import one_thread  # noqa: F401 (a fixture)
+from support.graphs import one_thread  # noqa: F401 (a fixture)
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from small_graphs import random_taxonomy
+from support.graphs import random_taxonomy
 from unseen.errors import UnseenError
 from unseen.methods.graph.adjacency import all_hops, hop_groups, neighbours, receptive_field, whole_graph
 from unseen.taxonomy import Taxonomy

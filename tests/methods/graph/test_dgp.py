@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from torch.nn.functional import leaky_relu, normalize
 
-from small_graphs import small_method, small_network, small_problem
+from support.graphs import small_method, small_network, small_problem
 from unseen.methods.graph.adjacency import hop_groups, whole_graph
 from unseen.methods.graph.sparse import Operator
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from small_graphs import VARIANTS, small_method, small_network, small_problem
+from support.graphs import VARIANTS, small_method, small_network, small_problem
 from unseen.errors import UnseenError
 from unseen.methods import make_method
 from unseen.methods.graph.adjacency import receptive_field, whole_graph

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from small_graphs import random_taxonomy
+from support.graphs import random_taxonomy
 from unseen.methods.graph import sparse
 from unseen.methods.graph.adjacency import hop_groups, receptive_field
 from unseen.methods.graph.sparse import Operator

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from small_graphs import one_thread, small_method, small_problem  # noqa: F401 (a fixture)
+from support.graphs import one_thread, small_method, small_problem  # noqa: F401 (a fixture)
 from unseen.errors import UnseenError
 from unseen.methods import Solution
 from unseen.methods.graph.training import Training

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.kernel_ridge import KernelRidge
 
-from small_problems import SEEN, make_problem, make_vectors
+from support.problems import SEEN, make_problem, make_vectors
 from unseen.errors import UnseenError
 from unseen.methods import make_method
 from unseen.methods.kin import KinSettings, method

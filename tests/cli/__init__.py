@@ -1,1 +1,0 @@
-"""Tests of the commands; a package, so that files may be named like those of the library's tests."""

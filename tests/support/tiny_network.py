@@ -1,0 +1,103 @@
+"""A network of two thousand weights and photos of coloured noise: stage 2 in milliseconds a step.
+
+`support.tiny_network:build` names it on the command line, with tests/ as the current folder.
+"""
+
+from __future__ import annotations
+
+import io
+import tarfile
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor, nn
+
+from support.problems import SEEN, make_taxonomy, make_vectors
+from unseen.backbones import Backbone, PhotoTransform, from_module
+from unseen.bundle import BackboneInfo, Bundle
+from unseen.methods import Solution
+from unseen.methods.problem import normalise_rows
+from unseen.methods.projections import Append1
+
+SIZE, FEATURES = 24, 16
+
+
+def _convolution(channels_in: int, channels_out: int) -> nn.Sequential:
+    convolution = nn.Conv2d(channels_in, channels_out, 3, stride=2, padding=1, bias=False)
+    return nn.Sequential(convolution, nn.BatchNorm2d(channels_out), nn.ReLU())
+
+
+class TinyNetwork(nn.Module):
+    """Convolutions with batch-norm, pooled, and a linear layer."""
+
+    def __init__(self, pause: float = 0.0):
+        super().__init__()
+        self.pause = pause
+        self.stem = nn.Conv2d(3, 8, 3, stride=2, padding=1, bias=False)
+        self.norm = nn.BatchNorm2d(8)
+        self.blocks = nn.Sequential(_convolution(8, FEATURES), _convolution(FEATURES, FEATURES))
+        self.last = nn.Linear(FEATURES, len(SEEN))
+
+    def forward(self, x: Tensor) -> Tensor:
+        time.sleep(self.pause)
+        return self.last(self.blocks(self.norm(self.stem(x))).mean((2, 3)))
+
+
+def build(name: str = "support.tiny_network:build", pause: float = 0.0) -> Backbone:
+    with torch.random.fork_rng([]):
+        torch.manual_seed(0)
+        network = TinyNetwork(pause)
+    return from_module(network, SEEN, PhotoTransform(SIZE), name=name)
+
+
+def build_slow() -> Backbone:
+    """The same, slow enough to be interrupted."""
+    return build("support.tiny_network:build_slow", pause=0.05)
+
+
+def make_bundle(backbone: Backbone | None = None, method: str = "dgp") -> Bundle:
+    """Made-up classifiers for twelve classes, five of them seen."""
+    backbone = backbone or build()
+    taxonomy, rng = make_taxonomy(), np.random.default_rng(0)
+    classifiers = 4 * normalise_rows(rng.standard_normal((len(taxonomy), FEATURES + 1)))
+    return Bundle(
+        taxonomy=taxonomy,
+        seen=taxonomy.indices(SEEN),
+        known=backbone.classifiers(),
+        vectors=make_vectors(rng.standard_normal((len(taxonomy), 6))),
+        solution=Solution(classifiers.astype(np.float32), Append1(), {}, {}),
+        method=method,
+        settings={},
+        backbone=BackboneInfo(backbone.name, backbone.checksum, backbone.num_features, list(backbone.class_ids)),
+    )
+
+
+def make_photos(folder: Path, a_class: int = 8) -> Path:
+    """Photos of the seen classes, each class with a colour of its own."""
+    for label, id in enumerate(SEEN):
+        (folder / id).mkdir(parents=True)
+        for number in range(a_class):
+            rng = np.random.default_rng([label, number])
+            colour = np.array([40, 120, 200])[[label % 3, label // 2 % 3, (label + 1) // 2 % 3]]
+            pixels = np.clip(colour + rng.normal(0, 40, (30 + number, 40, 3)), 0, 255).astype(np.uint8)
+            Image.fromarray(pixels).save(folder / id / f"{number:02d}.png")
+    return folder
+
+
+def make_shards(folder: Path, photos: Path, shards: int = 2, numbers: bool = False) -> Path:
+    """The photos of a folder in webdataset's layout, in the same order; classes by id, or by number."""
+    folder.mkdir(parents=True)
+    files = sorted(photos.glob("*/*"))
+    for shard, chosen in enumerate(np.array_split(np.arange(len(files)), shards)):
+        with tarfile.open(folder / f"{shard:04d}.tar", "w") as tar:
+            for i in chosen:
+                id = files[i].parent.name
+                told = str(SEEN.index(id)) if numbers else id
+                for ending, content in ((files[i].suffix, files[i].read_bytes()), (".cls", told.encode())):
+                    member = tarfile.TarInfo(f"./part/{i:05d}{ending}")
+                    member.size = len(content)
+                    tar.addfile(member, io.BytesIO(content))
+    return folder
