@@ -7,7 +7,12 @@ from pathlib import Path
 
 import pytest
 
-SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
+TESTS = Path(__file__).resolve().parent
+SHARED = TESTS.parents[1] / "shared" / "data"
+# Workers of pytest-xdist and the processes that tests start share the cores; and sums are in one order everywhere.
+os.environ["OMP_NUM_THREADS"] = "1"
+# Those processes too find `support.tiny_network:build`.
+os.environ["PYTHONPATH"] = os.pathsep.join([str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])])
 if (SHARED / "imagenet-split.json").exists():
     os.environ.setdefault("UNSEEN_ASSETS", str(SHARED))
 

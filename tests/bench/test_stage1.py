@@ -3,10 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from support.graphs import one_thread, random_taxonomy  # noqa: F401 (a fixture)
+from support.graphs import random_taxonomy
 from unseen.bench.stage1 import run
 
-pytestmark = pytest.mark.usefixtures("one_thread")
 FIGURES = {"full_graph_s", "receptive_field_s", "matmul_s", "speedup", "over_matmul", "max_difference", "field"}
 
 

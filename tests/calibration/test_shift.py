@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 from support import tiny_network
+from support.command_line import run_command
 from support.problems import PARENTS, SEEN, make_taxonomy
 from unseen.bundle import Bundle
 from unseen.calibration import shift as calibration
@@ -153,24 +152,21 @@ def test_seen_photos_hold_no_others():
 
 
 def test_command_line(bundle, tmp_path, monkeypatch):
-    from unseen.cli import calibrate, evaluate  # noqa: F401  registers the commands
-    from unseen.cli.app import app
-
     monkeypatch.setenv("UNSEEN_CACHE", str(tmp_path / "cache"))
     bundle.save(tmp_path / "bundle")
     tiny_network.make_photos(tmp_path / "photos", 3)
-    options = ["--images", str(tmp_path / "photos"), "--holdout", "0.4", "--candidates", "unseen", "--json"]
-    done = CliRunner().invoke(app, ["calibrate", str(tmp_path / "bundle"), "--out", str(tmp_path / "new"), *options])
-    assert done.exit_code == 0, done.output
-    result = json.loads(done.stdout.splitlines()[-1])
+    options = ["--images", tmp_path / "photos", "--holdout", "0.4", "--candidates", "unseen", "--json"]
+    command = ["calibrate", tmp_path / "bundle", "--out", tmp_path / "new"]
+    done = run_command(*command, *options)
+    assert done.code == 0, done.err
+    result = done.json
     saved = Bundle.load(tmp_path / "new").solution.details["calibration"]
     assert saved["seen_shift"] == result["seen_shift"]
     assert saved["novelty_threshold"] == result["novelty_threshold"]
-    again = ["calibrate", str(tmp_path / "bundle"), "--out", str(tmp_path / "new"), "--images", str(tmp_path / "none")]
-    done = CliRunner().invoke(app, again)  # told before the photos are looked for
-    assert done.exit_code == 1 and "another bundle" in done.output
-    done = CliRunner().invoke(app, [*again, "--overwrite"])
-    assert done.exit_code == 1 and "no such folder of photos" in " ".join(done.output.split())
+    again = run_command(*command, "--images", tmp_path / "none")  # told before the photos are looked for
+    assert again.code == 1 and "another bundle" in again.err
+    again = run_command(*command, "--images", tmp_path / "none", "--overwrite")
+    assert again.code == 1 and "no such folder of photos" in again.err
 
 
 @pytest.mark.parametrize(("shift", "says"), [(0.0, "seen-shift 0: no shift is better than none"), (1e-6, "1e-06: h")])

@@ -1,18 +1,14 @@
-"""The command line in-process: exit status, both streams, and the one JSON object of `--json`."""
+"""A user's folder to run commands in."""
 
 from __future__ import annotations
 
-import json
 import shutil
-from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from support.bundles import SEEN, UNSEEN, small_photo
-from unseen.cli.app import COMMANDS, app
+from support.command_line import run_command
 from unseen.taxonomy import Taxonomy
 
 NETWORK = """
@@ -37,36 +33,10 @@ def build():
 """
 
 
-@dataclass(frozen=True)
-class Done:
-    """How a command ended."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> dict:
-        """The object that --json promises: the only line on standard output."""
-        (line,) = self.out.splitlines()
-        return json.loads(line)
-
-
 @pytest.fixture(scope="session")
 def unseen():
     """`unseen("train", "--out", path)` runs the command; a stack trace fails the test."""
-    for name in COMMANDS:
-        import_module(f"unseen.cli.{name}")
-
-    def run(*arguments: object, stdin: bytes | None = None) -> Done:
-        result = CliRunner().invoke(app, [str(argument) for argument in arguments], input=stdin)
-        if result.exception is not None and not isinstance(result.exception, SystemExit):
-            raise result.exception
-        done = Done(result.exit_code, result.stdout, " ".join(result.stderr.split()))
-        assert "Traceback" not in done.err
-        return done
-
-    return run
+    return run_command
 
 
 @pytest.fixture(scope="session")

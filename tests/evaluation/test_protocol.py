@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections import Counter
 from dataclasses import replace
@@ -11,9 +10,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from PIL import Image
-from typer.testing import CliRunner
 
 from support import tiny_network
+from support.command_line import run_command
 from support.problems import SEEN
 from unseen.backbones import PhotoTransform
 from unseen.classifier import ZeroShotClassifier
@@ -276,41 +275,33 @@ def test_photos_prepared_in_another_way_have_features_of_their_own(model, folder
 
 
 def test_command_line(model, folder, tmp_path, monkeypatch):
-    from unseen.cli import calibrate, evaluate  # noqa: F401  registers the commands
-    from unseen.cli.app import app
-
     monkeypatch.setenv("UNSEEN_CACHE", str(tmp_path / "cache"))
     details = {"calibration": {"seen_shift": 0.25, "novelty_threshold": 0.4}}
     bundle = replace(model.bundle, solution=replace(model.bundle.solution, details=details))
     bundle.save(tmp_path / "bundle")
     command = ["evaluate", str(tmp_path / "bundle"), "--images", str(folder), "--candidates", "unseen", "--with-seen",
-               "--workers", "0", "--json"]  # fmt: skip
-    done = CliRunner().invoke(app, [*command, "--seen-shift", "auto", "--novelty", "auto"])
-    assert done.exit_code == 0, done.output
-    result = json.loads(done.stdout.splitlines()[-1])
+               "--workers", "0"]  # fmt: skip
+    done = run_command(*command, "--json", "--seen-shift", "auto", "--novelty", "auto")
+    assert done.code == 0, done.err
+    result = done.json
     assert result["seen_shift"] == 0.25
     assert result["novelty"]["threshold"] == 0.4
     assert set(result["image"]) == {"hit@1", "hit@2", "hit@5", "hit@10", "hit@20"}
     assert "per_class" not in result
-    shown = CliRunner().invoke(app, [*command[:-1], "--novelty", "0.4"])
-    assert "novelty detector at 0.4" in shown.stdout
+    assert "novelty detector at 0.4" in run_command(*command, "--novelty", "0.4").out
 
 
 def test_names_with_brackets_are_shown_as_they_are(model, folder, tmp_path, monkeypatch):
-    from unseen.cli import evaluate  # noqa: F401  registers the command
-    from unseen.cli.app import app
-
     monkeypatch.setenv("UNSEEN_CACHE", str(tmp_path / "cache"))
     model.bundle.save(tmp_path / "bundle")
     folder = folder.rename(tmp_path / "photos[red]:boom:")
     candidates = tmp_path / "list[red].txt"
     candidates.write_text("cat\nsaw\n")
     monkeypatch.chdir(tmp_path)
-    done = CliRunner().invoke(app, ["evaluate", "bundle", "--images", folder.name, "--candidates", candidates.name,
-                                    "--workers", "0"])  # fmt: skip
-    assert done.exit_code == 0, done.output
-    assert "features of photos[red]:boom: are kept in" in done.stderr.splitlines()[0]
-    assert "list[red].txt: 2 candidates" in done.stdout
+    done = run_command("evaluate", "bundle", "--images", folder.name, "--candidates", candidates.name, "--workers", 0)
+    assert done.code == 0, done.err
+    assert "features of photos[red]:boom: are kept in" in done.err
+    assert "list[red].txt: 2 candidates" in done.out
 
 
 def test_auto_without_calibration_is_told():

@@ -29,7 +29,6 @@ from unseen.features import construction as features
 from unseen.features.store import FeatureStore, block_path, blocks_of, read_index
 from unseen.scoring import Scorer
 
-TESTS = Path(__file__).parents[1]
 QUIET = {"workers": 0, "batch": 4, "show_progress": False}
 
 
@@ -262,7 +261,7 @@ def command(*arguments) -> list[str]:
 
 
 def environment() -> dict[str, str]:
-    return os.environ | {"PYTHONPATH": str(TESTS), "CUDA_VISIBLE_DEVICES": ""}
+    return os.environ | {"CUDA_VISIBLE_DEVICES": ""}
 
 
 def test_killed_again_and_again_it_ends_with_the_same_bytes(tmp_path):
@@ -316,19 +315,9 @@ def test_two_processes_under_torchrun_make_the_store_of_one(tmp_path, folder):
         "        assert not end.code\n"
     )
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    options = [
-        "--images",
-        folder,
-        "--backbone",
-        "support.tiny_network:build",
-        "--batch",
-        "4",
-        "--workers",
-        "1",
-        "--json",
-    ]
+    options = ["--images", folder, "--backbone", "support.tiny_network:build", "--batch", "4", "--workers", "1"]
     done = subprocess.run(
-        [*torchrun, tmp_path / "twice.py", tmp_path / "two", tmp_path / "again", *options],
+        [*torchrun, tmp_path / "twice.py", tmp_path / "two", tmp_path / "again", *options, "--json"],
         env=environment(),
         capture_output=True,
         text=True,

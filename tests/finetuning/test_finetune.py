@@ -22,6 +22,7 @@ from PIL import Image
 
 import unseen
 from support import tiny_network
+from support.command_line import Done, run_command
 from support.problems import SEEN
 from support.tiny_network import build, make_bundle, make_photos, make_shards
 from unseen.assets import imagenet_1k
@@ -38,18 +39,8 @@ from unseen.runtime.run import Run
 from unseen.semantics import ClassVectors, Coverage
 from unseen.taxonomy import Taxonomy
 
-TESTS = Path(__file__).parents[1]
 QUICK = FinetuneSettings(epochs=3, batch=8, learning_rate=0.02)
 QUICK_OPTIONS = ["--epochs", "3", "--batch", "8", "--learning-rate", "0.02"]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    """Sums in the same order here and in other processes, and no waiting for threads on a busy machine."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")
@@ -64,10 +55,6 @@ def tune(folder, out=None, settings=QUICK, run=None, bundle=None, workers=0, **o
 
 def command(*arguments, launcher=("-m", "unseen")) -> list[str]:
     return [sys.executable, *launcher, "finetune", *map(str, arguments)]
-
-
-def environment(**more: str) -> dict[str, str]:
-    return {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(TESTS), **more}
 
 
 def assert_same_weights(one: Bundle, other: Bundle) -> None:
@@ -429,14 +416,13 @@ def interrupt_at(step: int, patch: pytest.MonkeyPatch) -> None:
 
 KILLED = """
 import os, signal, sys, torch
-torch.set_num_threads(1)
-from unseen.finetune import stage2
-from unseen.finetune import FinetuneSettings, finetune
+from unseen.finetuning import loop
+from unseen.finetuning import FinetuneSettings, finetune
 from unseen.bundle import Bundle
-from unseen.run import Run
+from unseen.runtime.run import Run
 
 bundle, images, out, step, where = sys.argv[1:]
-update, replace = stage2.Stage2._update, os.replace
+update, replace = loop.Stage2._update, os.replace
 
 def die(*_):
     os.kill(os.getpid(), signal.SIGKILL)
@@ -449,7 +435,7 @@ def update_or_die(self, batch):
             os.replace = die                    # the next checkpoint is written, but not in its place
     return update(self, batch)
 
-stage2.Stage2._update = update_or_die
+loop.Stage2._update = update_or_die
 settings = FinetuneSettings(epochs=6, batch=8, learning_rate=0.02, validation=0.25, patience=6)
 run = Run(resume=True, checkpoint_every=3, show_progress=False)
 finetune(Bundle.load(bundle), images, out, settings, run, workers=2)
@@ -465,9 +451,7 @@ def test_killed_at_random_steps_it_ends_with_the_same_weights(folder, tmp_path):
     for step, where in [*zip(steps, wheres, strict=True), (10**9, "never")]:
         arguments = [tmp_path / "bundle", folder, tmp_path / "out", str(step), where]
         with open(tmp_path / "messages", "w+") as messages:  # a pipe would stay open until orphaned workers end
-            done = subprocess.run(
-                [sys.executable, "-c", KILLED, *arguments], cwd=TESTS, env=environment(), stderr=messages, timeout=120
-            )
+            done = subprocess.run([sys.executable, "-c", KILLED, *arguments], stderr=messages, timeout=120)
             messages.seek(0)
             assert done.returncode == (0 if where == "never" else -signal.SIGKILL), messages.read()
     settings = FinetuneSettings(epochs=6, batch=8, learning_rate=0.02, validation=0.25, patience=6)
@@ -485,7 +469,7 @@ def test_ctrl_c_keeps_a_checkpoint_and_says_how_to_go_on(folder, tmp_path):
     make_bundle(tiny_network.build_slow()).save(tmp_path / "bundle")
     arguments = [tmp_path / "bundle", "--images", folder, "--out", tmp_path / "out", *QUICK_OPTIONS, "--workers", 2]
     arguments[arguments.index("3")] = "8"
-    options = {"cwd": TESTS, "env": environment(), "stderr": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    options = {"stderr": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     process = subprocess.Popen(command(*arguments), start_new_session=True, **options)
     log, patience = tmp_path / "out" / "log.jsonl", time.monotonic() + 60
     while not (log.exists() and log.read_text()) and time.monotonic() < patience:
@@ -553,8 +537,6 @@ def test_two_processes_equal_one_with_twice_the_batch(tmp_path):
     arguments += ["--learning-rate", 0.02, "--freeze-batch-norm", "--workers", 1, "--validation", 0.1, "--json"]
     done = subprocess.run(
         command(*arguments, launcher=torchrun),
-        cwd=TESTS,
-        env=environment(),
         capture_output=True,
         text=True,
         timeout=120,
@@ -571,17 +553,17 @@ def test_two_processes_equal_one_with_twice_the_batch(tmp_path):
 
 RESTARTED = """
 import os, signal, sys, torch
-from unseen.finetune import stage2
+from unseen.finetuning import loop
 from unseen.cli import main
 
-update = stage2.Stage2._update
+update = loop.Stage2._update
 
 def update_or_die(self, batch):
     if self.step == 5 and os.environ["RANK"] == "1" and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
         os.kill(os.getpid(), signal.SIGKILL)
     return update(self, batch)
 
-stage2.Stage2._update = update_or_die
+loop.Stage2._update = update_or_die
 main()
 """
 
@@ -596,7 +578,7 @@ def test_torchrun_restarts_a_group_that_lost_a_process(tmp_path, folder):
     for out, script in (("restarted", [str(tmp_path / "restarted.py")]), ("undisturbed", ["-m", "unseen"])):
         torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "--max-restarts", "3"]
         command_line = command(tmp_path / "bundle", "--out", tmp_path / out, *arguments, launcher=torchrun + script)
-        done = subprocess.run(command_line, cwd=TESTS, env=environment(), capture_output=True, text=True, timeout=120)
+        done = subprocess.run(command_line, capture_output=True, text=True, timeout=120)
         assert done.returncode == 0, done.stderr
         results[out] = Bundle.load(tmp_path / out)
     assert results["restarted"].log[-1]["step"] == 12
@@ -606,42 +588,35 @@ def test_torchrun_restarts_a_group_that_lost_a_process(tmp_path, folder):
 # -- the command -----------------------------------------------------------------------------------------------------
 
 
-def run_command(*arguments) -> tuple[int, str]:
-    from typer.testing import CliRunner
-
-    import unseen.cli.finetune
-    import unseen.cli.train  # noqa: F401 (with a second command, the first must be named)
-    from unseen.cli.app import app
-
-    result = CliRunner().invoke(app, ["finetune", *map(str, arguments)])
-    return result.exit_code, result.output
+def run(*arguments) -> Done:
+    return run_command("finetune", *arguments)
 
 
 def test_the_command_ends_with_json_and_protects_what_is_finished(folder, tmp_path):
     make_bundle().save(tmp_path / "bundle")
     arguments = [tmp_path / "bundle", "--images", folder, "--out", tmp_path / "out", *QUICK_OPTIONS, "--workers", 0]
-    code, output = run_command(*arguments, "--json")
-    assert code == 0, output
-    result = json.loads(output.splitlines()[-1])
+    done = run(*arguments, "--json")
+    assert done.code == 0, done.err
+    result = done.json
     assert result["epochs"] == 3 and result["photos"] == 40 and result["unreadable"] == 0
     assert result["loss"] > 0 and 0 <= result["accuracy"] <= 100
 
-    code, output = run_command(*arguments)
-    assert code == 1 and "--overwrite" in output
-    code, output = run_command(*arguments, "--resume", "--json")
-    assert code == 0 and json.loads(output.splitlines()[-1])["photos"] == 40
-    code, output = run_command(*arguments, "--resume", "--momentum", 0.5, "--seed", 1)
-    assert code == 1 and "momentum was 0.9, now 0.5; seed was 0, now 1" in " ".join(output.split())
+    done = run(*arguments)
+    assert done.code == 1 and "--overwrite" in done.err
+    done = run(*arguments, "--resume", "--json")
+    assert done.code == 0 and done.json["photos"] == 40
+    done = run(*arguments, "--resume", "--momentum", 0.5, "--seed", 1)
+    assert done.code == 1 and "momentum was 0.9, now 0.5; seed was 0, now 1" in done.err
     other = make_bundle()
     other.solution.classifiers *= 2
     other.save(tmp_path / "other")
-    code, output = run_command(tmp_path / "other", *arguments[1:], "--resume")
-    assert code == 1 and "not as asked for: classifiers was " in " ".join(output.split())
+    done = run(tmp_path / "other", *arguments[1:], "--resume")
+    assert done.code == 1 and "not as asked for: classifiers was " in done.err
     fewer = make_photos(tmp_path / "fewer", 7)
-    code, output = run_command(*arguments, "--images", fewer, "--resume")
-    assert code == 1 and "not as asked for: photo_list was " in " ".join(output.split())
-    code, output = run_command(*arguments, "--overwrite")
-    assert code == 0 and "photos/s" in output
+    done = run(*arguments, "--images", fewer, "--resume")
+    assert done.code == 1 and "not as asked for: photo_list was " in done.err
+    done = run(*arguments, "--overwrite")
+    assert done.code == 0 and "photos/s" in done.err
 
 
 @pytest.mark.parametrize("out", ["out", "bundle"], ids=["another bundle", "in place"])
@@ -651,16 +626,16 @@ def test_a_bundle_that_is_replaced_stays_whole_until_the_end(folder, tmp_path, m
     arguments = [tmp_path / "bundle", "--images", folder, "--out", tmp_path / out, *QUICK_OPTIONS, "--workers", 0]
     with monkeypatch.context() as patch:
         interrupt_at(4, patch)
-        code, output = run_command(*arguments, "--overwrite", "--resume")
-        assert code == 1 and "after step 5 of 15" in output
+        done = run(*arguments, "--overwrite", "--resume")
+        assert done.code == 1 and "after step 5 of 15" in done.err
     assert Bundle.load(tmp_path / out).network is None
-    code, output = run_command(*arguments)
-    assert code == 1 and "holds an interrupted training: go on with --resume" in " ".join(output.split())
-    assert run_command(*arguments, "--resume")[0] == 0
+    done = run(*arguments)
+    assert done.code == 1 and "holds an interrupted training: go on with --resume" in done.err
+    assert run(*arguments, "--resume").code == 0
     assert_same_weights(Bundle.load(tmp_path / out), tune(folder))
     assert not (tmp_path / out / "retraining").exists()
-    code, output = run_command(*arguments, "--resume")
-    assert code == 0 and "is finished already" in " ".join(output.split())
+    done = run(*arguments, "--resume")
+    assert done.code == 0 and "is finished already" in done.err
 
 
 def test_an_interrupted_finetuning_is_not_begun_anew_unasked(folder, tmp_path, monkeypatch):
@@ -668,21 +643,21 @@ def test_an_interrupted_finetuning_is_not_begun_anew_unasked(folder, tmp_path, m
     arguments = [tmp_path / "bundle", "--images", folder, "--out", tmp_path / "out", *QUICK_OPTIONS, "--workers", 0]
     with monkeypatch.context() as patch:
         interrupt_at(4, patch)
-        assert run_command(*arguments)[0] == 1
+        assert run(*arguments).code == 1
     kept = (tmp_path / "out" / "checkpoint.safetensors").read_bytes()
-    code, output = run_command(*arguments)
-    assert code == 1 and "go on with --resume, or begin anew with --overwrite" in " ".join(output.split())
+    done = run(*arguments)
+    assert done.code == 1 and "go on with --resume, or begin anew with --overwrite" in done.err
     assert (tmp_path / "out" / "checkpoint.safetensors").read_bytes() == kept
-    assert run_command(*arguments, "--overwrite")[0] == 0
+    assert run(*arguments, "--overwrite").code == 0
     assert len(Bundle.load(tmp_path / "out").log) == len(tune(folder).log)  # from the first step on
 
 
 def test_mistakes_are_one_line(folder, tmp_path):
     make_bundle().save(tmp_path / "bundle")
-    code, output = run_command(tmp_path / "bundle", "--images", tmp_path / "nowhere", "--out", tmp_path / "out")
-    assert code == 1 and "there is no such folder" in output and "Traceback" not in output
-    code, output = run_command(tmp_path / "nothing", "--images", folder, "--out", tmp_path / "out")
-    assert code == 1 and "is not a bundle" in output
+    done = run(tmp_path / "bundle", "--images", tmp_path / "nowhere", "--out", tmp_path / "out")
+    assert done.code == 1 and "there is no such folder" in done.err
+    done = run(tmp_path / "nothing", "--images", folder, "--out", tmp_path / "out")
+    assert done.code == 1 and "is not a bundle" in done.err
 
 
 def test_photos_in_any_mode_train(folder, tmp_path):

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
-from test_reproduce import level, make, small_lists  # noqa: F401  fixtures
-from typer.testing import CliRunner
 
+from support.command_line import run_command
+from support.tables import small_reproduction
 from unseen.methods import method_names
 from unseen.reproduction.compare import LISTS, compare, markdown, table
 
+pytestmark = pytest.mark.usefixtures("small_lists")
+
 
 @pytest.fixture(scope="module")
-def rows(tmp_path_factory, level):  # noqa: F811
-    with pytest.MonkeyPatch.context() as patch:
-        from test_reproduce import LISTS as SMALL
-
-        patch.setattr("unseen.scoring.candidates.paper_list", lambda name: SMALL[name])
-        return compare(make(tmp_path_factory.mktemp("compare"), level))
+def rows(tmp_path_factory, level, small_lists):
+    return compare(small_reproduction(tmp_path_factory.mktemp("compare"), level))
 
 
 def test_every_method_has_a_row(rows):
@@ -48,20 +44,17 @@ def test_table_has_a_cell_for_everything(rows):
     assert by_image[0] == cells[0] and len(by_image) == len(cells)
 
 
-def test_what_needs_photos_is_left_out_with_the_reason(tmp_path, level):  # noqa: F811
+def test_what_needs_photos_is_left_out_with_the_reason(tmp_path, level):
     from dataclasses import replace
 
-    (row,) = compare(make(tmp_path, replace(level, seen_train=None)), ["devise"])
+    (row,) = compare(small_reproduction(tmp_path, replace(level, seen_train=None)), ["devise"])
     assert "photos" in row["left_out"]
     assert "photos" in table([row])[1][1]
 
 
 def test_command_line_refuses_unknown_methods(tmp_path):
-    from unseen.cli import compare, evaluate  # noqa: F401  registers the commands
-    from unseen.cli.app import app
-
-    done = CliRunner().invoke(app, ["compare", "--photos", str(tmp_path), "--methods", "dpg"])
-    assert done.exit_code == 1
+    done = run_command("compare", "--photos", tmp_path, "--methods", "dpg")
+    assert done.code == 1 and "dgp" in done.err
 
 
 def test_the_table_is_whole_in_a_pipe_and_reasons_stand_below(rows, capsys):
@@ -76,16 +69,12 @@ def test_the_table_is_whole_in_a_pipe_and_reasons_stand_below(rows, capsys):
     assert printed.endswith("devise: left out. photos[red] are missing\n")
 
 
-def test_command_line(tmp_path, level, monkeypatch):  # noqa: F811
-    from unseen.cli import compare, evaluate  # noqa: F401  registers the commands
-    from unseen.cli.app import app
-
+def test_command_line(tmp_path, level, monkeypatch):
     monkeypatch.setattr("unseen.reproduction.levels.find_level", lambda photos: level)
-    options = ["--photos", "x", "--methods", "structural, kin,kin:glove ", "--out", str(tmp_path), "--json"]
-    done = CliRunner().invoke(app, ["compare", *options, "--markdown", str(tmp_path / "table.md")])
-    assert done.exit_code == 0, done.output
-    result = json.loads(done.stdout.splitlines()[-1])
-    vectors = [(row["method"], row["vectors"]) for row in result["methods"]]
+    options = ["--photos", "x", "--methods", "structural, kin,kin:glove ", "--out", tmp_path, "--json"]
+    done = run_command("compare", *options, "--markdown", tmp_path / "table.md")
+    assert done.code == 0, done.err
+    vectors = [(row["method"], row["vectors"]) for row in done.json["methods"]]
     assert vectors == [("structural", "glove"), ("kin", "glove+text"), ("kin", "glove")]
     text = (tmp_path / "table.md").read_text(encoding="utf-8")
     assert (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import subprocess
@@ -12,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image
 
-from support.problems import PARENTS, SEEN
+from support.problems import SEEN
+from support.tables import LISTS, TINY, small_reproduction
 from unseen.errors import UnseenError
 from unseen.methods import get_method
 from unseen.reproduction import Reproduction
@@ -24,53 +23,15 @@ from unseen.reproduction.recipe import ORDER, Row, load_recipe
 from unseen.reproduction.report import load_results, write_report
 from unseen.reproduction.tables import combine, read_result
 from unseen.reproduction.trainings import Trainings
+from unseen.scoring.candidates import paper_list
+from unseen.taxonomy import Taxonomy
 
-TINY = Lengths(epochs=2, gcnz_epochs=1, finetune_epochs=1, finetune_batch=4)
-UNSEEN = ("cat", "poodle", "saw", "pet")
-LISTS = {
-    "2-hops": ["cat", "poodle", "saw", "pet"],
-    "3-hops": ["cat", "poodle", "saw", "pet", "tool"],
-    "all": ["cat", "poodle", "saw", "pet", "tool", "thing"],
-    "awa2-test": ["cat", "saw"],
-}
-
-
-def write_photos(folder: Path, ids, each: int = 2) -> Path:
-    for number, id in enumerate(ids):
-        (folder / id).mkdir(parents=True)
-        for i in range(each):
-            pixels = np.random.default_rng([number, i]).integers(0, 256, (28, 30, 3), dtype=np.uint8)
-            Image.fromarray(pixels).save(folder / id / f"{i}.png")
-    return folder
+pytestmark = pytest.mark.usefixtures("small_lists")
 
 
 @pytest.fixture(scope="module")
-def level(tmp_path_factory) -> Level:
-    """The photos level on twelve classes, five of them seen."""
-    folder = tmp_path_factory.mktemp("data")
-    with open(folder / "classes.csv", "w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(["id", "name", "parents"])
-        writer.writerows([id, id, "|".join(parents)] for id, parents in PARENTS.items())
-    write_photos(folder / "unseen", UNSEEN)
-    write_photos(folder / "seen-train", SEEN)
-    write_photos(folder / "seen-val", SEEN, 1)
-    level = find_level(folder)
-    return replace(level, graph=str(folder / "classes.csv"), backbone="support.tiny_network:build", has_lists=True)
-
-
-@pytest.fixture(autouse=True)
-def small_lists(monkeypatch):
-    monkeypatch.setattr("unseen.scoring.candidates.paper_list", lambda name: LISTS[name])
-
-
-@pytest.fixture(scope="module")
-def work(tmp_path_factory, level) -> Reproduction:
-    return make(tmp_path_factory.mktemp("work"), level)
-
-
-def make(folder: Path, level: Level, lengths: Lengths = TINY) -> Reproduction:
-    return Reproduction(folder, level, lengths, kin_vectors="glove", workers=0, show_progress=False)
+def work(tmp_path_factory, level, small_lists) -> Reproduction:
+    return small_reproduction(tmp_path_factory.mktemp("work"), level)
 
 
 @pytest.mark.parametrize("name", ORDER)
@@ -95,7 +56,7 @@ def test_a_tiny_run_of_each_recipe(work, name):
             assert len(weights) == 5
             assert sum(weights) == pytest.approx(1, abs=1e-3)
     elif recipe.kind == "qualitative":
-        assert len(result["photos"]) == len(UNSEEN)
+        assert len(result["photos"]) == len(LISTS["2-hops"])
         for photo in result["photos"]:
             assert [answer["label"] for answer in photo["answers"]] == [row.label for row in recipe.rows]
             assert {label["id"] for label in photo["answers"][0]["labels"]} == set(SEEN)  # the network alone
@@ -107,7 +68,7 @@ def test_a_tiny_run_without_photos(tmp_path_factory, level, name):
     """The embedded level: hidden seen classes; what needs photos is left out, with the reason."""
     bare = replace(level, name="embedded", unseen=None, seen_train=None, seen_val=None)
     folder = tmp_path_factory.getbasetemp() / "embedded"
-    result, recipe = make(folder, bare).run(name), load_recipe(name)
+    result, recipe = small_reproduction(folder, bare).run(name), load_recipe(name)
     assert result["level"] == "embedded"
     if recipe.kind in ("hits", "seeds", "awa2"):
         assert result["coverage"] == {"hidden": {"classes": 1}}
@@ -126,7 +87,7 @@ def test_done_is_not_done_again(work, monkeypatch):
     first = work.run("ablation")
     monkeypatch.setattr("unseen.reproduction.trainings.train", forbidden)
     monkeypatch.setattr("unseen.reproduction.tables.evaluate", forbidden)
-    assert make(work.work, work.level).run("ablation") == first
+    assert small_reproduction(work.work, work.level).run("ablation") == first
 
 
 def test_tables_share_their_trainings(work, monkeypatch):
@@ -140,7 +101,7 @@ def test_an_interrupted_run_goes_on_where_it_was(tmp_path, level, monkeypatch):
     """The second training fails; the next run keeps the first."""
     import unseen.reproduction.trainings
 
-    train, trained = unseen.reproduce.trainings.train, []
+    train, trained = unseen.reproduction.trainings.train, []
 
     def failing(method, *args, **kwargs):
         if len(trained) == 1:
@@ -150,17 +111,17 @@ def test_an_interrupted_run_goes_on_where_it_was(tmp_path, level, monkeypatch):
 
     monkeypatch.setattr("unseen.reproduction.trainings.train", failing)
     with pytest.raises(UnseenError, match="stopped"):
-        make(tmp_path, level).run("two-phase")
+        small_reproduction(tmp_path, level).run("two-phase")
     assert not (tmp_path / "results" / "two-phase.json").exists()
     monkeypatch.setattr(
         "unseen.reproduction.trainings.train", lambda *a, **k: (trained.append(a[0]), train(*a, **k))[1]
     )
-    make(tmp_path, level).run("two-phase")
+    small_reproduction(tmp_path, level).run("two-phase")
     assert len(trained) == 2  # one before, one after: none twice
 
 
 def test_results_of_other_settings_are_not_mixed(tmp_path, level):
-    short, longer = make(tmp_path, level), make(tmp_path, level, replace(TINY, epochs=3))
+    short, longer = small_reproduction(tmp_path, level), small_reproduction(tmp_path, level, replace(TINY, epochs=3))
     first = short.run("hop-weights")
     other = longer.run("hop-weights")
     assert first["made_with"] != other["made_with"]
@@ -228,7 +189,7 @@ def test_paper_level_on_stand_ins(tmp_path, level):
         os.symlink(folder, tmp_path / "imagenet" / name)
     paper = find_level(imagenet_21k=level.unseen, imagenet_1k=tmp_path / "imagenet")
     paper = paper.with_parts(graph=level.graph, vectors="glove", backbone="support.tiny_network:build")
-    work = make(tmp_path / "work", paper)
+    work = small_reproduction(tmp_path / "work", paper)
     assert work.run("seen-classes")["level"] == "paper"
     assert work.run("generalised")["coverage"]["all+1K"]["images"] == 8
 
@@ -238,12 +199,8 @@ def test_candidates_without_the_authors_lists():
     assert [bare.candidates(spec) for spec in ("2-hops", "3-hops+1K", "all")] == ["hops:1", "hops:2+1K", "unseen"]
 
 
-def test_what_the_authors_call_two_hops_is_distance_one(monkeypatch, authors_lists):
+def test_what_the_authors_call_two_hops_is_distance_one(authors_lists):
     """So that the built-in hierarchy stands in for their lists as well as it can."""
-    monkeypatch.undo()
-    from unseen.scoring.candidates import paper_list
-    from unseen.taxonomy import Taxonomy
-
     taxonomy = Taxonomy.paper()
     distance = dict(zip(taxonomy.ids, taxonomy.hops_from(paper_list("train")).tolist(), strict=True))
     assert sum(distance[id] == 1 for id in paper_list("2-hops")) == 1548
@@ -251,7 +208,7 @@ def test_what_the_authors_call_two_hops_is_distance_one(monkeypatch, authors_lis
 
 
 def test_awa2_without_the_authors_lists_is_left_out(tmp_path, level):
-    assert "list" in make(tmp_path, replace(level, has_lists=False)).run("awa2")["left_out"]
+    assert "list" in small_reproduction(tmp_path, replace(level, has_lists=False)).run("awa2")["left_out"]
 
 
 def test_quick_takes_a_sample(tmp_path, level):
@@ -289,11 +246,11 @@ def test_combine():
 
 def test_only_what_is_done(tmp_path, level, monkeypatch):
     """An unfinished table shows the rows that are there, is marked, and is completed by the next whole run."""
-    whole = make(tmp_path, level)
+    whole = small_reproduction(tmp_path, level)
     whole.bundle(Row("SGCN(-f)", "sgcn"))
     with monkeypatch.context() as patch:
         patch.setattr("unseen.reproduction.trainings.train", forbidden)
-        part = make(tmp_path, level)
+        part = small_reproduction(tmp_path, level)
         part.only_done = True
         result = part.run("ablation")
         assert part.run("hop-weights")["left_out"] and part.run("qualitative")["left_out"]
@@ -309,7 +266,7 @@ def test_only_what_is_done(tmp_path, level, monkeypatch):
 
 def test_two_processes_give_what_one_gives(tmp_path, level):
     """Under torchrun, on the command line: one table that shares photos among processes, one that also finetunes."""
-    environment = os.environ | {"UNSEEN_CACHE": str(tmp_path / "cache"), "OMP_NUM_THREADS": "1"}
+    environment = os.environ | {"UNSEEN_CACHE": str(tmp_path / "cache")}
     environment.pop("UNSEEN_ASSETS", None)
     command = ["-m", "unseen", "reproduce"]
     options = ["--photos", str(level.unseen.parent), "--graph", level.graph, "--backbone", level.backbone, "--epochs",
@@ -318,7 +275,7 @@ def test_two_processes_give_what_one_gives(tmp_path, level):
     figures = []
     for name, launcher, table in (("one", [], "gat"), ("two", torchrun, "gat"), ("two", torchrun, "two-phase")):
         line = [sys.executable, *launcher, *command, table, "--out", str(tmp_path / name), *options]
-        done = subprocess.run(line, cwd=Path(__file__).parents[1], env=environment, capture_output=True, text=True)
+        done = subprocess.run(line, env=environment, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         result = json.loads(done.stdout.splitlines()[-1])["tables"][table]
         figures.append([row["measured"] for row in result["rows"]])

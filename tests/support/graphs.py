@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 import torch
 
 from unseen.methods import make_method
@@ -60,15 +59,6 @@ def small_problem(nodes: int = 40, seen: int = 6, seed: int = 0) -> Problem:
     rows = random.permutation(nodes)[:seen]  # not sorted: a network has its own class order
     classifiers = random.standard_normal((seen, OUTPUTS)).astype(np.float32)
     return Problem(taxonomy, ClassVectors((vectors,), ("made-up",), [{}]), rows, classifiers)
-
-
-@pytest.fixture
-def one_thread():
-    """Tiny products are slower on several threads than on one."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def small_network(method: GraphMethod, seed: int = 0) -> torch.nn.Module:

@@ -1,6 +1,6 @@
 """A network of two thousand weights and photos of coloured noise: stage 2 in milliseconds a step.
 
-`support.tiny_network:build` names it on the command line, with tests/ as the current folder.
+`support.tiny_network:build` names it on the command line.
 """
 
 from __future__ import annotations

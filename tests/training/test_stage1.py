@@ -326,8 +326,7 @@ def test_a_place_that_cannot_be_written_is_told_before_the_work(monkeypatch):
 def test_a_full_disk_is_told_and_leaves_nothing(tmp_path):
     """A limit on the size of files stands in for a full disk: the operating system refuses to write on."""
     script = f"""
-import resource, sys
-sys.path.insert(0, {str(Path(__file__).parents[1])!r})
+import resource
 from support.bundles import small_bundle
 resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
 from unseen.errors import UnseenError

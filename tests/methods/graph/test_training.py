@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from support.graphs import one_thread, small_method, small_problem  # noqa: F401 (a fixture)
+from support.graphs import small_method, small_problem
 from unseen.errors import UnseenError
 from unseen.methods import Solution
 from unseen.methods.graph.training import Training
@@ -20,9 +20,6 @@ from unseen.runtime.run import Run
 from unseen.semantics import ClassVectors
 
 EPOCHS = 25
-
-
-pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def fit(folder=None, *, variant="dgp", epochs=EPOCHS, problem=None, resume=False, seed=0, **settings) -> Solution:

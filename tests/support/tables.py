@@ -1,0 +1,32 @@
+"""A reproduction on twelve classes, five of them seen, that trains for two epochs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from unseen.reproduction import Reproduction
+from unseen.reproduction.levels import Lengths, Level
+
+TINY = Lengths(epochs=2, gcnz_epochs=1, finetune_epochs=1, finetune_batch=4)
+LISTS = {
+    "2-hops": ["cat", "poodle", "saw", "pet"],
+    "3-hops": ["cat", "poodle", "saw", "pet", "tool"],
+    "all": ["cat", "poodle", "saw", "pet", "tool", "thing"],
+    "awa2-test": ["cat", "saw"],
+}
+
+
+def write_photos(folder: Path, ids, each: int = 2) -> Path:
+    for number, id in enumerate(ids):
+        (folder / id).mkdir(parents=True)
+        for i in range(each):
+            pixels = np.random.default_rng([number, i]).integers(0, 256, (28, 30, 3), dtype=np.uint8)
+            Image.fromarray(pixels).save(folder / id / f"{i}.png")
+    return folder
+
+
+def small_reproduction(folder: Path, level: Level, lengths: Lengths = TINY) -> Reproduction:
+    return Reproduction(folder, level, lengths, kin_vectors="glove", workers=0, show_progress=False)
