@@ -1,8 +1,10 @@
-"""Fixtures that several test files share. The authors' lists and real photos lie beside the repository, if anywhere."""
+"""What holds for every test, and the data that lie beside the repository, if anywhere."""
 
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,25 @@ os.environ["PYTHONPATH"] = os.pathsep.join([str(TESTS), *filter(None, [os.enviro
 if (SHARED / "imagenet-split.json").exists():
     os.environ.setdefault("UNSEEN_ASSETS", str(SHARED))
 
+# A test that asks for one of these fixtures has the markers of what it needs.
+MARKERS = {"authors_lists": ["shared_data"], "shared_photos": ["shared_data"], "driver": ["browser", "slow"]}
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """One cache folder for all workers, empty at first: nothing of the user's is read or left behind."""
+    if not hasattr(config, "workerinput"):
+        os.environ["UNSEEN_CACHE"] = tempfile.mkdtemp(prefix="unseen-tests-")
+        config.add_cleanup(lambda: shutil.rmtree(os.environ["UNSEEN_CACHE"], ignore_errors=True))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        for fixture in MARKERS.keys() & set(getattr(item, "fixturenames", ())):
+            for marker in MARKERS[fixture]:
+                item.add_marker(marker)
+
 
 @pytest.fixture(scope="session")
 def authors_lists() -> Path:
@@ -27,7 +48,7 @@ def authors_lists() -> Path:
 
 
 @pytest.fixture(scope="session")
-def photos() -> Path:
+def shared_photos() -> Path:
     """The folder with photos by wnid: unseen/, seen-train/ and seen-val/."""
     folder = Path(os.environ.get("UNSEEN_PHOTOS", SHARED / "photos"))
     if not (folder / "seen-val").is_dir():

@@ -39,10 +39,10 @@ def test_a_cat_is_a_cat(name):
     assert backbone.class_ids[best] in CATS
 
 
-def test_accuracy_on_photos_of_seen_classes(lite0, photos):
+def test_accuracy_on_photos_of_seen_classes(lite0, shared_photos):
     """The issue of trust: weights, padding, class order and transform are all as published, or this falls."""
     place = {class_id: i for i, class_id in enumerate(lite0.class_ids)}
-    listed = list(list_photos(photos / "seen-val"))
+    listed = list(list_photos(shared_photos / "seen-val"))
     weights = torch.from_numpy(lite0.classifiers())
     top1 = top5 = 0
     for start in range(0, len(listed), 64):
