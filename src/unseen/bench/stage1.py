@@ -20,7 +20,8 @@ from unseen.methods import get_method
 from unseen.methods.graph.adjacency import Adjacency, receptive_field
 from unseen.methods.graph.method import GraphMethod
 from unseen.methods.graph.network import GraphNetwork, MaskSource
-from unseen.methods.graph.training import FitSettings, Training, half_squares
+from unseen.methods.graph.settings import GraphSettings
+from unseen.methods.graph.training import Training, half_squares
 from unseen.methods.problem import normalise_rows
 from unseen.runtime.progress import progress
 from unseen.taxonomy import Taxonomy
@@ -114,7 +115,7 @@ class _PlainTraining:
         seen: np.ndarray,
         x: np.ndarray,
         targets: np.ndarray,
-        settings: FitSettings,
+        settings: GraphSettings,
     ):
         self.network, self.settings = network, settings
         made = {id(layer): [_sparse(layer, group) for group in range(layer.groups)] for layer in layers}

@@ -4,46 +4,60 @@ A method turns a `Problem` into a `Solution`: a matrix with a row for every clas
 features into the same space, so that `projection(features) @ classifiers[u]` is the score of class u. For most methods
 the projection only appends a 1 for the bias; for ConSE and the like it is where the method lives.
 
-A method of your own is a subclass with `fit` and `predict`; `@register("name")` makes it available by name:
+A method of your own is a subclass with `fit` and `predict`; `@register("name")` makes it available by name, and
+`--method my_module:Nearest` finds it on the command line:
 
     @register("nearest")
     class Nearest(Method):
         def fit(self, problem, run):
-            classifiers = self.predict(problem, {})
-            return Solution(classifiers, Append1(), state={})
+            return Solution(self.predict(problem, {}), Append1())
 
         def predict(self, problem, state, rows=None):
             vectors = problem.vectors.matrix
-            wanted = vectors if rows is None else vectors[rows]
-            return problem.targets()[(wanted @ vectors[problem.seen].T).argmax(1)]
+            alike = vectors[problem.rows_or_all(rows)] @ vectors[problem.seen].T
+            return problem.targets()[alike.argmax(1)]
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 
+from unseen.errors import UnseenError
 from unseen.methods.problem import Problem
-from unseen.methods.projections import Projection
-from unseen.methods.settings import Limit
+from unseen.methods.projections import KINDS, Projection
+from unseen.methods.records import FitRecord
 from unseen.runtime.run import Run
 
 
 @dataclass
 class Solution:
-    """What a fitted method leaves: a row for every class, and where photo features meet it."""
+    """What a fitted method leaves: a row for every class, and where photo features meet it.
 
-    classifiers: np.ndarray  # N x E, float32
-    projection: Projection  # features (n x D) -> n x E
-    state: dict[str, np.ndarray]  # all that predict() needs
-    details: dict[str, Any] = field(default_factory=dict)  # JSON: loss, epochs, weights, hop_weights, ...
-    # From Method.answers() and Method.trust(), for all classes; None where the method does not tell.
-    answers: np.ndarray | None = None  # N, bool: False where the method has no answer; None means it answers all
-    trust: np.ndarray | None = None  # N, 0..1: how well a class is supported by seen ones
+    Args:
+        classifiers: N x E, float32; row u belongs to class u.
+        projection: Features (n x D) -> n x E, one of those in `unseen.methods.projections`.
+        state: All that `Method.predict` needs for a class that is added later.
+        record: Facts about the fit: loss, epochs, number of weights and the like.
+        answers: N, bool, from `Method.answers`: False where the method has no answer; None: it answers all.
+        trust: N, 0..1, from `Method.trust`: how well seen classes support a class; None: the method cannot tell.
+    """
+
+    classifiers: np.ndarray
+    projection: Projection
+    state: dict[str, np.ndarray] = field(default_factory=dict)
+    record: FitRecord = field(default_factory=FitRecord)
+    answers: np.ndarray | None = None
+    trust: np.ndarray | None = None
+
+    def __post_init__(self):
+        if self.projection.kind not in KINDS:  # a bundle could be saved with it, but never loaded
+            raise UnseenError(
+                f"a projection of kind {self.projection.kind!r} is unknown. There are: {', '.join(KINDS)}"
+            )
 
 
 @dataclass(frozen=True)
@@ -52,11 +66,14 @@ class NoSettings:
 
 
 class Method(ABC):
-    """Base class of all methods, with the defaults of what a method may leave out."""
+    """Base class of all methods, with the defaults of what a method may leave out.
+
+    Args:
+        settings: An instance of the method's `Settings`; without one, the defaults.
+    """
 
     name: ClassVar[str]  # given by @register
-    Settings: ClassVar[type] = NoSettings  # a dataclass of plain JSON values; the defaults are the paper's
-    limits: ClassVar[Mapping[str, Limit]] = {}  # of the settings, by name
+    Settings: ClassVar[type] = NoSettings  # a dataclass of plain JSON values, see `unseen.methods.settings`
     needs_features: ClassVar[bool] = False  # learns from photos of seen classes, and cannot do without
     takes_features: ClassVar[bool] = False  # can learn from photos
 
@@ -65,7 +82,7 @@ class Method(ABC):
         cls.takes_features = cls.takes_features or cls.needs_features
 
     def __init__(self, settings: Any = None):
-        self.settings = self.Settings() if settings is None else settings
+        self.settings: Any = self.Settings() if settings is None else settings
 
     @abstractmethod
     def fit(self, problem: Problem, run: Run) -> Solution:
@@ -75,7 +92,7 @@ class Method(ABC):
     def predict(self, problem: Problem, state: dict[str, np.ndarray], rows: np.ndarray | None = None) -> np.ndarray:
         """Class matrix rows (n x E) for `rows` of the problem's taxonomy, which may have grown since the fit."""
 
-    def answers(self, problem: Problem, rows: np.ndarray) -> np.ndarray | None:
+    def answers(self, problem: Problem, rows: np.ndarray | None = None) -> np.ndarray | None:
         """n, bool: which of `rows` the method has an answer for; None: all."""
         return None
 

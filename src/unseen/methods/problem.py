@@ -14,12 +14,20 @@ from unseen.taxonomy import Taxonomy
 
 @dataclass(frozen=True)
 class Problem:
-    """Known: N nodes with vectors, and the classifiers (M x P) of the M seen ones. Wanted: one for every node."""
+    """Known: N nodes with vectors, and the classifiers (M x P) of the M seen ones. Wanted: one for every node.
+
+    Args:
+        taxonomy: The hierarchy, N nodes.
+        vectors: What is known of each node in numbers (N x S), from one or more sources.
+        seen: M, int64: rows of the taxonomy, in the backbone's class order.
+        classifiers: M x P, float32: [weight, bias] as the network holds them, not normalised.
+        features: Of photos of seen classes, for methods that learn from photos.
+    """
 
     taxonomy: Taxonomy
     vectors: ClassVectors
-    seen: np.ndarray  # M, int64: rows of the taxonomy, in the backbone's class order
-    classifiers: np.ndarray  # M x P, float32: [weight, bias] as the network holds them, not normalised
+    seen: np.ndarray
+    classifiers: np.ndarray
     features: SeenFeatures | None = None
 
     def __post_init__(self):
@@ -34,11 +42,16 @@ class Problem:
         """The known classifiers, [weight, bias] normalised together to length 1 (M x P)."""
         return normalise_rows(self.classifiers)
 
+    def rows_or_all(self, rows: np.ndarray | None) -> np.ndarray:
+        """The rows that were asked for; all N if none were named."""
+        return np.arange(len(self.taxonomy)) if rows is None else np.asarray(rows)
+
     def require_features(self, method: str) -> SeenFeatures:
         if self.features is None:
             raise UnseenError(
                 f"{method} learns from photos of seen classes: make a feature store of them with "
-                "`unseen features --images DIR --out STORE` and pass it with --features STORE"
+                "`unseen features`, and pass it with features=STORE",
+                "features=STORE",
             )
         return self.features
 
@@ -46,4 +59,4 @@ class Problem:
 def normalise_rows(matrix: np.ndarray) -> np.ndarray:
     """Rows divided by their L2 norm; rows of zeros stay zero."""
     norms = np.linalg.norm(matrix, axis=1, keepdims=True)
-    return (matrix / np.maximum(norms, np.finfo(np.float32).tiny)).astype(np.float32)
+    return (matrix / np.maximum(norms, np.finfo(np.float32).tiny)).astype(np.float32, copy=False)

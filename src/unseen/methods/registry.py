@@ -16,16 +16,20 @@ from unseen.methods.base import Method
 from unseen.methods.settings import check_settings
 from unseen.runtime.modules import import_object
 
+FAMILIES = ("graph", "kin", "baselines")  # folders, in the order in which methods are listed
+
 M = TypeVar("M", bound=type[Method])
-_registered: dict[str, type[Method]] = {}
+_registered: dict[str, type[Method]] = {}  # by name and by module:Class
 
 
 def register(name: str) -> Callable[[M], M]:
     """Make a method available by name: `@register("kin")` above its class."""
 
     def keep(kind: M) -> M:
+        if _built_in().get(name, kind.__module__) != kind.__module__:
+            raise UnseenError(f"{name} is a built-in method: register {kind.__qualname__} under another name")
         kind.name = name
-        _registered[name] = kind
+        _registered[name] = _registered[f"{kind.__module__}:{kind.__qualname__}"] = kind
         return kind
 
     return keep
@@ -35,19 +39,25 @@ def register(name: str) -> Callable[[M], M]:
 def _built_in() -> dict[str, str]:
     """Name -> module, read from the sources of this package: importing them all would load torch for a `--help`."""
     here, found = Path(__file__).parent, {}
-    for path in sorted(here.rglob("*.py")):
-        for name in re.findall(r'(?m)^@register\("([^"]+)"\)', path.read_text(encoding="utf-8")):
-            found[name] = ".".join(["unseen.methods", *path.relative_to(here).with_suffix("").parts])
+    for family in FAMILIES:
+        for path in sorted((here / family).glob("*.py")):
+            for name in re.findall(r'(?m)^@register\("([^"]+)"\)', path.read_text(encoding="utf-8")):
+                found[name] = f"unseen.methods.{family}.{path.stem}"
     return found
 
 
 def method_names() -> list[str]:
     """All methods: the built-in ones, then those registered by others."""
-    return list(_built_in() | _registered)
+    return list(dict.fromkeys([*_built_in(), *(kind.name for kind in _registered.values())]))
+
+
+def is_available(name: str) -> bool:
+    """Whether a method is built in or was registered in this process: none of the user's code is imported for it."""
+    return name in _built_in() or name in _registered
 
 
 def get_method(name: str) -> type[Method]:
-    """The class of a method: a name, or module:Class for one of your own."""
+    """The class of a method: a name, or module:Class for one of your own, which is imported."""
     if name not in _registered and name in _built_in():
         import_module(_built_in()[name])
     if name in _registered:
@@ -68,15 +78,15 @@ def make_method(name: str, settings: Mapping[str, Any] | None = None) -> Method:
         has = f"It has: {', '.join(sorted(known))}" if known else "It has none"
         raise UnseenError(f"{name} has no setting {', '.join(map(repr, unknown))}. {has}")
     chosen = kind.Settings(**(settings or {}))
-    check_settings(name, chosen, kind.limits)
+    check_settings(name, chosen)
     return kind(chosen)
 
 
 def _import_own(name: str) -> type[Method]:
     kind = import_object(name)
     if not (isinstance(kind, type) and issubclass(kind, Method)):
-        raise UnseenError(f"{name}: must be a class derived from unseen.Method")
-    if "name" not in kind.__dict__:  # not decorated
+        raise UnseenError(f"{name} is not a method: it must be a class derived from unseen.Method")
+    if "name" not in kind.__dict__:  # without the decorator
         kind.name = name
     _registered[name] = kind
     return kind

@@ -1,15 +1,22 @@
-"""Settings of methods, checked before anything is computed: the right type, finite, and within the method's limits.
+"""Settings of methods, checked before anything is computed: the right type, finite, and within their limits.
 
-The types come from the annotations of the settings' dataclass (int, float, bool, str, lists of them, or None), the
-limits from the method: `limits = {"ridge": POSITIVE}`.
+A setting has its limit beside it, in the annotation of its field:
+
+    @dataclass(frozen=True)
+    class MySettings:
+        ridge: Annotated[float | None, POSITIVE] = None
+        hidden: Annotated[list[int], AT_LEAST_1] = field(default_factory=lambda: [512])
+        average: Literal["image", "class"] = "class"
+
+Types are int, float, bool, str, lists of them, or a Literal of texts; each may be None as well if annotated so.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import fields
-from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 from unseen.errors import UnseenError
 
@@ -22,51 +29,72 @@ class Limit(NamedTuple):
 
 
 POSITIVE = Limit("greater than 0", lambda value: value > 0)
-NOT_NEGATIVE = Limit("from 0 upwards", lambda value: value >= 0)
+NOT_NEGATIVE = Limit("of at least 0", lambda value: value >= 0)
 AT_LEAST_1 = Limit("of at least 1", lambda value: value >= 1)
 AT_LEAST_2 = Limit("of at least 2", lambda value: value >= 2)
-BELOW_1 = Limit("from 0 to less than 1", lambda value: 0 <= value < 1)
+BELOW_1 = Limit("of at least 0 and less than 1", lambda value: 0 <= value < 1)
 DECAY = Limit("greater than 0 and at most 1", lambda value: 0 < value <= 1)
 ANY = Limit("", lambda value: True)
 
 # Type -> one of it, several of it.
-_WORDS = {
-    int: ("a whole number", "whole numbers"),
+_WORDS: dict[type, tuple[str, str]] = {
+    int: ("an integer", "integers"),
     float: ("a number", "numbers"),
     bool: ("true or false", "values true or false"),
     str: ("text", "texts"),
 }
 
 
-def check_settings(method: str, settings: Any, limits: Mapping[str, Limit]) -> None:
-    """Refuse a settings dataclass with a value that the method cannot be built or trained with."""
-    hints = get_type_hints(type(settings))
+def check_settings(owner: str, settings: Any) -> None:
+    """Refuse a settings dataclass with a value that its owner, a method, cannot be built or trained with."""
+    hints = get_type_hints(type(settings), include_extras=True)
     for item in fields(settings):
-        value, limit = getattr(settings, item.name), limits.get(item.name, ANY)
-        several, kind, optional = _shape(hints[item.name])
-        if (value is None and optional) or _fits(value, several, kind, limit):
-            continue
-        wanted = f"a list of {_WORDS[kind][1]}" if several else _WORDS[kind][0]
-        shown = "an empty one" if several and value == [] else repr(value)
-        raise UnseenError(f"{method}: {item.name} must be {' '.join([wanted, limit.words]).strip()}, not {shown}")
+        value, wanted = getattr(settings, item.name), _Wanted.of(hints[item.name])
+        if not wanted.holds(value):
+            shown = "an empty one" if wanted.several and value == [] else repr(value)
+            raise UnseenError(f"{owner}: {item.name} must be {wanted.words}, not {shown}")
 
 
-def _shape(hint: Any) -> tuple[bool, type, bool]:
-    """Whether an annotation is of a list, the type of its values, and whether None will do."""
-    choices = [hint] if get_origin(hint) is list else get_args(hint) or [hint]
-    (kind,) = (choice for choice in choices if choice is not type(None))
-    several = get_origin(kind) is list
-    return several, get_args(kind)[0] if several else kind, len(choices) > 1
+class _Wanted(NamedTuple):
+    """What an annotation asks for."""
 
+    kind: type
+    several: bool
+    optional: bool
+    choices: tuple[str, ...]  # of a Literal
+    limit: Limit
 
-def _fits(value: Any, several: bool, kind: type, limit: Limit) -> bool:
-    if several:
-        return isinstance(value, (list, tuple)) and len(value) > 0 and all(_is(kind, v, limit) for v in value)
-    return _is(kind, value, limit)
+    @classmethod
+    def of(cls, hint: Any) -> _Wanted:
+        limit = ANY
+        if get_origin(hint) is Annotated:
+            hint, limit = get_args(hint)
+        union = get_args(hint) if type(None) in get_args(hint) else (hint,)
+        (kind,) = (part for part in union if part is not type(None))
+        if get_origin(kind) is Literal:
+            return cls(str, False, len(union) > 1, get_args(kind), limit)
+        several = get_origin(kind) is list
+        return cls(get_args(kind)[0] if several else kind, several, len(union) > 1, (), limit)
 
+    @property
+    def words(self) -> str:
+        if self.choices:
+            *others, last = self.choices
+            return f"{', '.join(others)} or {last}"
+        one, many = _WORDS[self.kind]
+        return f"{f'a list of {many}' if self.several else one} {self.limit.words}".strip()
 
-def _is(kind: type, value: Any, limit: Limit) -> bool:
-    if kind in (bool, str):
-        return isinstance(value, kind)
-    is_number = isinstance(value, int if kind is int else (int, float)) and not isinstance(value, bool)
-    return is_number and abs(value) <= sys.float_info.max and limit.holds(value)  # NaN is not <= anything
+    def holds(self, value: Any) -> bool:
+        if value is None:
+            return self.optional
+        if self.choices:
+            return value in self.choices
+        if self.several:
+            return isinstance(value, (list, tuple)) and len(value) > 0 and all(map(self._fits, value))
+        return self._fits(value)
+
+    def _fits(self, value: Any) -> bool:
+        if self.kind in (bool, str):
+            return isinstance(value, self.kind)
+        is_number = isinstance(value, int if self.kind is int else (int, float)) and not isinstance(value, bool)
+        return is_number and abs(value) <= sys.float_info.max and self.limit.holds(value)  # NaN is not <= anything

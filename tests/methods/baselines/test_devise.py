@@ -43,7 +43,7 @@ def test_same_seed_same_solution():
 
 
 def test_needs_photos_of_seen_classes():
-    with pytest.raises(UnseenError, match="--features STORE"):
+    with pytest.raises(UnseenError, match="features=STORE"):
         make_method("devise").fit(make_problem(), Run())
     with pytest.raises(UnseenError, match="no seen class with photos has a word vector"):
         nothing = make_problem(photos=2, zero=("dog", "beagle", "tabby", "hammer", "animal"))

@@ -24,14 +24,14 @@ def test_is_the_papers_formula(other, label):
 
 def test_ridges_are_chosen_on_left_out_classes():
     problem = make_problem(photos=6, features=6)
-    details = make_method("eszsl", {"folds": 2}).fit(problem, Run()).details
-    assert set(details["chosen"]) == {"gamma", "ridge"}
-    assert details["chosen"] == make_method("eszsl", {"folds": 2}).fit(problem, Run()).details["chosen"]
+    chosen = make_method("eszsl", {"folds": 2}).fit(problem, Run()).record.chosen
+    assert set(chosen) == {"gamma", "ridge"}
+    assert chosen == make_method("eszsl", {"folds": 2}).fit(problem, Run()).record.chosen
 
 
 def test_one_given_ridge_is_kept():
     problem = make_problem(photos=6)
-    assert make_method("eszsl", {"gamma": 0.5}).fit(problem, Run()).details["chosen"]["gamma"] == 0.5
+    assert make_method("eszsl", {"gamma": 0.5}).fit(problem, Run()).record.chosen["gamma"] == 0.5
 
 
 def test_zero_vectors_stay_finite():
@@ -48,5 +48,5 @@ def test_a_class_without_a_vector_has_no_answer():
 
 
 def test_needs_photos_of_seen_classes():
-    with pytest.raises(UnseenError, match="--features STORE"):
+    with pytest.raises(UnseenError, match="features=STORE"):
         make_method("eszsl").fit(make_problem(), Run())

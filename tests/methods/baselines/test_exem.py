@@ -35,11 +35,9 @@ def test_is_nearest_exemplar_of_scikit_learns_regression(standardise):
 
 def test_settings_are_chosen_by_leave_one_out():
     problem = make_problem(photos=4)
-    details = make_method("exem").fit(problem, Run()).details
+    record = make_method("exem").fit(problem, Run()).record
     for width, ridge in ((0.25, 10.0), (4.0, 0.03)):
-        assert (
-            details["loss"] <= make_method("exem", {"width": width, "ridge": ridge}).fit(problem, Run()).details["loss"]
-        )
+        assert record.loss <= make_method("exem", {"width": width, "ridge": ridge}).fit(problem, Run()).record.loss
 
 
 def test_grown_rows_need_no_refit():
@@ -56,5 +54,5 @@ def test_one_photo_a_class_and_zero_vectors_stay_finite():
 
 
 def test_needs_photos_of_seen_classes():
-    with pytest.raises(UnseenError, match="--features STORE"):
+    with pytest.raises(UnseenError, match="features=STORE"):
         make_method("exem").fit(make_problem(), Run())

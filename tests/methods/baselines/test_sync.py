@@ -37,7 +37,7 @@ def test_regression_is_a_plain_solve():
 def test_learns_from_features_where_there_are_any():
     problem = make_problem(photos=20, features=8)
     solution = make_method("sync", {"sigma": 0.3}).fit(problem, Run(show_progress=False))
-    assert solution.details["chosen"]["learn_from"] == "features"
+    assert solution.record.chosen["learn_from"] == "features"
     scores = solution.projection(problem.features.matrix) @ solution.classifiers[problem.seen].T
     assert (scores.argmax(axis=1) == problem.features.labels).mean() > 0.95
 
@@ -51,9 +51,9 @@ def test_grown_rows_need_no_refit():
 
 
 def test_mistakes_are_named():
-    with pytest.raises(UnseenError, match="--features STORE"):
+    with pytest.raises(UnseenError, match="features=STORE"):
         make_method("sync", {"learn_from": "features"}).fit(make_problem(), Run())
-    with pytest.raises(UnseenError, match="'auto', 'features' or 'classifiers'"):
+    with pytest.raises(UnseenError, match="learn_from must be auto, features or classifiers, not 'photos'"):
         make_method("sync", {"learn_from": "photos"})
 
 

@@ -41,6 +41,15 @@ def test_hop_groups_are_the_rows_of_each_distance_divided_by_their_degree(direct
     np.testing.assert_allclose(hop_groups(taxonomy, direction, k).dense(alpha), expected)
 
 
+@pytest.mark.parametrize("direction", ["descendants", "ancestors", "both"])
+def test_hop_groups_of_some_rows_are_those_of_the_whole(direction):
+    taxonomy, rows = random_taxonomy(30), np.array([7, 0, 29])
+    whole, some = hop_groups(taxonomy, direction, 2), hop_groups(taxonomy, direction, 2, rows)
+    alpha = np.array([0.2, 0.5, 0.3])
+    assert np.array_equal(some.dense(alpha)[rows], whole.dense(alpha)[rows])
+    assert some.entries == sum(whole.pointer[row + 1] - whole.pointer[row] for row in rows)
+
+
 @pytest.mark.parametrize("direction", ["ancestors", "descendants", "both"])
 def test_without_weights_all_hops_count_the_same(direction):
     taxonomy = random_taxonomy()

@@ -49,5 +49,5 @@ def test_training_moves_the_hop_weights(tmp_path):
     from unseen.runtime.run import Run
 
     solution = small_method("dgp", epochs=20, learning_rate=0.01).fit(small_problem(), Run(show_progress=False))
-    for shares in solution.details["hop_weights"].values():
+    for shares in solution.record.hop_weights.values():
         assert np.abs(np.array(shares) - 0.2).max() > 0.01

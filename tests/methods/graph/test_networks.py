@@ -127,14 +127,14 @@ def test_weight_counts_are_the_paper_s(name, weights):
 @pytest.mark.parametrize(
     ("name", "settings", "words"),
     [
-        ("dgp", {"k": 0}, "k must be a whole number of at least 1"),
-        ("dgp", {"hidden": [2048]}, "hidden must be a whole number"),
-        ("gcnz", {"hidden": 2048}, "hidden must be a list of whole numbers"),
-        ("sgcn", {"dropout": 1.0}, "dropout must be a number from 0 to less than 1"),
-        ("sgcn", {"layers": 0}, "layers must be a whole number of at least 1"),
+        ("dgp", {"k": 0}, "k must be an integer of at least 1"),
+        ("dgp", {"hidden": [2048]}, "hidden must be an integer"),
+        ("gcnz", {"hidden": 2048}, "hidden must be a list of integers"),
+        ("sgcn", {"dropout": 1.0}, "dropout must be a number of at least 0 and less than 1"),
+        ("sgcn", {"layers": 0}, "layers must be an integer of at least 1"),
         ("dgp", {"weighted": "no"}, "weighted must be true or false"),
-        ("gat", {"epochs": 2.5}, "epochs must be a whole number"),
-        ("sgcn", {"learning_rate": -1}, "learning_rate must be a number from 0"),
+        ("gat", {"epochs": 2.5}, "epochs must be an integer"),
+        ("sgcn", {"learning_rate": -1}, "learning_rate must be a number of at least 0"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(name, settings, words):

@@ -33,7 +33,7 @@ def same(a: Solution, b: Solution) -> bool:
         a.classifiers.tobytes() == b.classifiers.tobytes()
         and a.state.keys() == b.state.keys()
         and all(a.state[name].tobytes() == b.state[name].tobytes() for name in a.state)
-        and a.details["loss"] == b.details["loss"]
+        and a.record.loss == b.record.loss
     )
 
 
@@ -57,7 +57,7 @@ def epochs_logged(folder: Path) -> list[int]:
 def test_it_learns_the_known_classifiers(variant):
     problem = small_problem()
     solution = fit(variant=variant, epochs=300, dropout=0.0, weight_decay=0.0, learning_rate=0.02, problem=problem)
-    assert solution.details["loss"] < 0.1
+    assert solution.record.loss < 0.1
     predicted = solution.classifiers[problem.seen]
     assert np.einsum("ij,ij->i", predicted, problem.targets()).mean() > 0.9
     assert solution.classifiers.shape == (len(problem.taxonomy), problem.classifiers.shape[1])
@@ -66,17 +66,17 @@ def test_it_learns_the_known_classifiers(variant):
 
 def test_what_is_reported_and_logged(tmp_path):
     solution = fit(tmp_path)
-    details = solution.details
-    assert details["epochs"] == EPOCHS
-    assert details["weights"] == 7 * 6 + 6 * 5 + 10
-    assert list(details["hop_weights"]) == ["descendants", "ancestors"]
+    record = solution.record
+    assert record.epochs == EPOCHS
+    assert record.weights == 7 * 6 + 6 * 5 + 10
+    assert list(record.hop_weights) == ["descendants", "ancestors"]
     records = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
     assert [record["epoch"] for record in records] == [1, 10, 20, 25]
-    assert records[-1]["loss"] == details["loss"]
+    assert records[-1]["loss"] == record.loss
     assert records[-1]["peak_memory_mb"] > 10
     assert records[-1]["epochs_per_second"] > 0
-    assert records[-1]["hop_weights"] == details["hop_weights"]
-    json.dumps(details)
+    assert records[-1]["hop_weights"] == record.hop_weights
+    json.dumps(record.to_json())
 
 
 def test_the_seed_decides_all(tmp_path):
@@ -96,13 +96,13 @@ def test_after_an_interruption_it_ends_bit_for_bit_where_it_would_have(tmp_path,
     whole = fit(variant=variant)
     with monkeypatch.context() as patch:
         at_step(patch, 13, lambda: os.kill(os.getpid(), kind))
-        with pytest.raises(UnseenError, match=r"stopped after epoch 13 of 25; go on with .*--resume"):
+        with pytest.raises(UnseenError, match=r"stopped after epoch 13 of 25; continue with resume=True"):
             fit(tmp_path, variant=variant)
     assert epochs_logged(tmp_path) == [1, 10, 13]
     resumed = fit(tmp_path, variant=variant, resume=True)
     assert same(resumed, whole)
     assert epochs_logged(tmp_path) == [1, 10, 13, 20, 25]
-    assert resumed.details["seconds"] > 0
+    assert resumed.record.seconds > 0
 
 
 def test_a_killed_run_goes_on_from_its_last_checkpoint(tmp_path, monkeypatch):

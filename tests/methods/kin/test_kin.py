@@ -98,17 +98,19 @@ def test_seen_classes_keep_their_direction_and_are_no_longer_than_unseen_ones():
     )
 
 
-def test_chance_is_the_length_that_shuffled_classifiers_would_give():
-    """The closed form against dealing out many random classifiers of length 1."""
-    random = np.random.default_rng(0)
+def test_chance_is_the_length_that_random_classifiers_would_give():
+    """The stored number against ridge regression of many random classifiers of length 1; the median over classes."""
     problem = make_problem()
     kin = make_method("kin", FIXED)
-    state = kin.fit(problem, Run()).state
-    shares = kin.shares(problem, state, problem.taxonomy.index("saw"))
-    dealt = random.normal(size=(2000, 5, 100))
+    chance = float(kin.fit(problem, Run()).state["chance"][0])
+    everyone = np.arange(len(problem.taxonomy))
+    dealt = np.random.default_rng(0).normal(size=(5, 2000, 100))
     dealt /= np.linalg.norm(dealt, axis=2, keepdims=True)
-    lengths = np.linalg.norm(np.einsum("m,nmp->np", shares, dealt), axis=1)
-    assert np.sqrt(np.square(lengths).mean()) == pytest.approx(np.linalg.norm(shares), rel=0.02)
+    model = KernelRidge(alpha=FIXED["ridge"], kernel="precomputed")
+    model.fit(plain_kernel(problem, problem.seen, problem.seen, kin.settings), dealt.reshape(5, -1))
+    predicted = model.predict(plain_kernel(problem, everyone, problem.seen, kin.settings))
+    lengths = np.linalg.norm(predicted.reshape(len(everyone), 2000, 100), axis=2)
+    assert chance == pytest.approx(np.median(np.sqrt(np.square(lengths).mean(axis=1))), rel=0.02)
 
 
 def test_trust_is_what_the_posterior_explains():
@@ -208,6 +210,32 @@ def test_chunks_do_not_show(monkeypatch):
     )
 
 
+@pytest.mark.parametrize("rows", [["poodle"], ["saw", "animal", "saw"], ["lonely", "thing"], []])
+def test_inputs_of_some_rows_are_those_of_the_whole(rows):
+    problem = make_problem(parts=2, zero=("dog",))
+    rows = problem.taxonomy.indices(rows)
+    whole = gather(problem, [0.4, 0.5, 0.1], [0.7, 0.2, 0.1], 0.6)[rows]
+    some = gather(problem, [0.4, 0.5, 0.1], [0.7, 0.2, 0.1], 0.6, rows)
+    assert (whole.ancestors.toarray() == some.ancestors.toarray()).all()
+    for expected, found in zip(whole.words + whole.propagated, some.words + some.propagated, strict=True):
+        np.testing.assert_array_equal(found, expected)  # to the last bit
+
+
+def test_answers_for_some_rows_are_those_of_the_whole():
+    """On a part of ImageNet's hierarchy, one row after the other."""
+    taxonomy = Taxonomy.imagenet().subgraph(["n02084071", "n02439398", "n04140064", "n02391049"])
+    random = np.random.default_rng(0)
+    vectors = make_vectors(random.normal(size=(len(taxonomy), 8)))
+    seen = random.permutation(len(taxonomy))[: len(taxonomy) // 2]
+    problem = Problem(taxonomy, vectors, seen, random.normal(size=(len(seen), 5)).astype(np.float32))
+    kin = make_method("kin", FIXED)
+    solution = kin.fit(problem, Run())
+    for row in range(len(taxonomy)):
+        rows = np.array([row])
+        assert np.allclose(kin.predict(problem, solution.state, rows), solution.classifiers[rows], atol=1e-6)
+        assert kin.trust(problem, solution.state, rows)[0] == pytest.approx(solution.trust[row], abs=1e-6)
+
+
 def test_missing_vectors_mean_no_likeness():
     problem = make_problem(zero=("dog", "saw"))
     inputs = gather(problem, [0.5, 0.5], [0.5, 0.5], 0.6)
@@ -231,8 +259,7 @@ def test_kernel_is_symmetric_and_positive():
 
 def test_ancestor_vectors_by_hand():
     taxonomy = make_problem().taxonomy
-    vectors = ancestor_vectors(taxonomy, 0.5)
-    row = vectors[taxonomy.index("beagle")].toarray()[0]
+    (row,) = ancestor_vectors(taxonomy, 0.5, taxonomy.indices(["beagle"])).toarray()
     raw = {"beagle": 1, "dog": 0.5, "animal": 0.25, "thing": 0.125}
     length = np.sqrt(sum(value**2 for value in raw.values()))
     assert {id: pytest.approx(value / length) for id, value in raw.items()} == {
@@ -321,17 +348,17 @@ def many_seen(count: int = 60) -> Problem:
 
 
 def test_a_source_that_tells_nothing_is_weighed_less():
-    details = make_method("kin").fit(many_seen(), Run()).details
-    assert details["chosen"]["sources"] == [1.0, method.LESS]
-    assert details["hidden_halves"]["mean_reciprocal_rank"] > 0.3
+    record = make_method("kin").fit(many_seen(), Run()).record
+    assert record.chosen["sources"] == [1.0, method.LESS]
+    assert record.extra["hidden_halves"]["mean_reciprocal_rank"] > 0.3
 
 
 def test_given_settings_are_kept():
     problem = many_seen()
-    assert make_method("kin", {"ridge": 0.7}).fit(problem, Run()).details["chosen"]["ridge"] == 0.7
-    assert make_method("kin", {"width": 3.0}).fit(problem, Run()).details["chosen"]["width"] == 3.0
+    assert make_method("kin", {"ridge": 0.7}).fit(problem, Run()).record.chosen["ridge"] == 0.7
+    assert make_method("kin", {"width": 3.0}).fit(problem, Run()).record.chosen["width"] == 3.0
     all_given = {"ridge": 0.7, "width": 3.0, "sources": [1.0, 2.0]}
-    assert make_method("kin", all_given).fit(problem, Run()).details["chosen"] == all_given
+    assert make_method("kin", all_given).fit(problem, Run()).record.chosen == all_given
 
 
 def test_as_many_weights_as_sources():
@@ -344,12 +371,12 @@ def test_as_many_weights_as_sources():
     [
         ({"ridge": 0}, "ridge must be a number greater than 0"),
         ({"width": -1}, "width must be a number greater than 0"),
-        ({"word_weight": -1}, "from 0 upwards"),
+        ({"word_weight": -1}, "of at least 0"),
         ({"word_weight": 0, "propagated_weight": 0, "ancestor_weight": 0}, "must not all be 0"),
         ({"sources": [0, 0], "ancestor_weight": 0}, "must not all be 0"),
         ({"ancestors": [1.0]}, "at least two hop weights"),
-        ({"caution": -0.1}, "caution must be a number from 0 upwards"),
-        ({"sources": [-1.0]}, "from 0 upwards"),
+        ({"caution": -0.1}, "caution must be a number of at least 0"),
+        ({"sources": [-1.0]}, "of at least 0"),
         ({"decay": 0}, "decay must be"),
     ],
 )

@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated
 
 from unseen.methods.base import Solution
 from unseen.methods.baselines.word_space import WordSpace
 from unseen.methods.problem import Problem, normalise_rows
 from unseen.methods.projections import ConvexCombination
+from unseen.methods.records import FitRecord
 from unseen.methods.registry import register
-from unseen.methods.settings import AT_LEAST_1, Limit
+from unseen.methods.settings import AT_LEAST_1
 from unseen.runtime.run import Run
+
+
+@dataclass(frozen=True)
+class ConSESettings:
+    """Settings of ConSE.
+
+    Args:
+        top: T, how many seen classes are mixed; the default is the paper's best.
+    """
+
+    top: Annotated[int, AT_LEAST_1] = 10
 
 
 @register("conse")
@@ -21,16 +33,17 @@ class ConSE(WordSpace):
         f(x) = sum_{t=1..T} p(y_t | x) s(y_t) / sum_{t=1..T} p(y_t | x)        y_t: the T most probable seen classes
 
     and class u scores cos(f(x), s(u)). A class without a vector scores 0.
+
+    Shapes: p is M long, s(u) and f(x) are S long; the class matrix is N x S.
+
+    Args:
+        settings: See `ConSESettings`.
     """
 
-    limits: ClassVar[dict[str, Limit]] = {"top": AT_LEAST_1}
-
-    @dataclass(frozen=True)
-    class Settings:
-        top: int = 10  # T; the paper's best
+    Settings = ConSESettings
 
     def fit(self, problem: Problem, run: Run) -> Solution:
         weight, bias = problem.classifiers[:, :-1], problem.classifiers[:, -1]
         vectors = normalise_rows(problem.vectors.matrix[problem.seen])
         projection = ConvexCombination(weight, bias, vectors, self.settings.top)
-        return Solution(self.predict(problem, {}), projection, state={}, details={"weights": 0})
+        return Solution(self.predict(problem, {}), projection, record=FitRecord(weights=0))

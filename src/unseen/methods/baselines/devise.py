@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated
 
 import numpy as np
 
 from unseen.errors import UnseenError
 from unseen.methods.base import Solution
-from unseen.methods.baselines.minibatches import LIMITS, minimise
+from unseen.methods.baselines.minibatches import MinibatchSettings, minimise
 from unseen.methods.baselines.word_space import WordSpace
 from unseen.methods.problem import Problem, normalise_rows
 from unseen.methods.projections import Linear
+from unseen.methods.records import FitRecord
 from unseen.methods.registry import register
-from unseen.methods.settings import NOT_NEGATIVE, Limit
+from unseen.methods.settings import NOT_NEGATIVE
 from unseen.runtime.run import Run
+
+
+@dataclass(frozen=True)
+class DeViSESettings(MinibatchSettings):
+    """Settings of DeViSE, besides those of `MinibatchSettings`.
+
+    Args:
+        margin: By how much the right label must win; the default is the paper's.
+    """
+
+    margin: Annotated[float, NOT_NEGATIVE] = 0.1
 
 
 @register("devise")
@@ -27,18 +39,15 @@ class DeViSE(WordSpace):
     As in the paper the sum is cut after the first false label, in random order, that breaks the margin: that is one
     label drawn evenly from those that break it, and the gradient is its term alone. False labels are the seen classes
     that have a vector. Class u scores cos(M f, s_u). The network underneath stays as it is.
+
+    Shapes: f is D long, s_u S long; the class matrix is N x S.
+
+    Args:
+        settings: See `DeViSESettings`.
     """
 
-    needs_features: ClassVar[bool] = True
-    limits: ClassVar[dict[str, Limit]] = LIMITS | {"margin": NOT_NEGATIVE}
-
-    @dataclass(frozen=True)
-    class Settings:
-        margin: float = 0.1  # the paper's
-        epochs: int = 100
-        batch: int = 256
-        learning_rate: float = 1e-2
-        weight_decay: float = 1e-4
+    Settings = DeViSESettings
+    needs_features = True
 
     def fit(self, problem: Problem, run: Run) -> Solution:
         import torch
@@ -65,8 +74,8 @@ class DeViSE(WordSpace):
 
         loss = minimise("DeViSE", loss_of, len(features), optimiser, self.settings, generator, run)
         projection = Linear(matrix.detach().numpy() / scale, normalise=True)
-        details = {"loss": loss, "epochs": self.settings.epochs, "weights": matrix.numel()}
-        return Solution(self.predict(problem, {}), projection, state={}, details=details)
+        record = FitRecord(loss=loss, epochs=self.settings.epochs, weights=matrix.numel())
+        return Solution(self.predict(problem, {}), projection, record=record)
 
 
 def truncated_hinge(scores, labels, candidates, margin: float, generator):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated
 
 import numpy as np
 
@@ -12,11 +12,29 @@ from unseen.methods.base import Solution
 from unseen.methods.baselines.word_space import WordSpace
 from unseen.methods.problem import Problem, normalise_rows
 from unseen.methods.projections import Linear
+from unseen.methods.records import FitRecord
 from unseen.methods.registry import register
-from unseen.methods.settings import AT_LEAST_2, POSITIVE, Limit
+from unseen.methods.settings import AT_LEAST_2, POSITIVE
 from unseen.runtime.run import Run
 
 GRID = tuple(10.0**power for power in range(-3, 4))  # the paper's range for both ridges
+
+
+@dataclass(frozen=True)
+class ESZSLSettings:
+    """Settings of ESZSL.
+
+    Args:
+        gamma: Ridge of the features; None: chosen on seen classes.
+        ridge: The paper's lambda, ridge of the class vectors; None: chosen on seen classes.
+        folds: Into how many parts the seen classes are split for that choice.
+        other: Label of the classes that a photo does not show; None: -1 / (M - 1).
+    """
+
+    gamma: Annotated[float | None, POSITIVE] = None
+    ridge: Annotated[float | None, POSITIVE] = None
+    folds: Annotated[int, AT_LEAST_2] = 3
+    other: float | None = None
 
 
 @register("eszsl")
@@ -32,17 +50,15 @@ class ESZSL(WordSpace):
     Both ridges are chosen, as in the paper, on seen classes that are left out in turn: the pair under which most of
     their photos find their class among the left-out ones. gamma is in units of the mean squared feature (the mean of
     the diagonal of X X'), lambda in units of the mean of the diagonal of S S', so that the grid fits any network.
+
+    Shapes: V is D x S, f D long, s_u S long; the class matrix is N x S.
+
+    Args:
+        settings: See `ESZSLSettings`.
     """
 
-    needs_features: ClassVar[bool] = True
-    limits: ClassVar[dict[str, Limit]] = {"gamma": POSITIVE, "ridge": POSITIVE, "folds": AT_LEAST_2}
-
-    @dataclass(frozen=True)
-    class Settings:
-        gamma: float | None = None  # None: chosen on seen classes
-        ridge: float | None = None  # the paper's lambda; None: chosen on seen classes
-        folds: int = 3
-        other: float | None = None  # label of the classes that a photo does not show; None: -1 / (M - 1)
+    Settings = ESZSLSettings
+    needs_features = True
 
     def fit(self, problem: Problem, run: Run) -> Solution:
         store = problem.require_features(self.name)
@@ -53,14 +69,13 @@ class ESZSL(WordSpace):
         labels = np.searchsorted(present, store.labels)
         gamma, ridge = self._choose(store.matrix, labels, vectors[present], run)
         matrix = _System(store.matrix, labels, vectors[present], self.settings.other).solve(gamma, ridge)
-        details = {"weights": matrix.size, "chosen": {"gamma": gamma, "ridge": ridge}}
+        record = FitRecord(weights=matrix.size, chosen={"gamma": gamma, "ridge": ridge})
         answers = self.answers(problem)
-        return Solution(self.predict(problem, {}), Linear(matrix), state={}, details=details, answers=answers)
+        return Solution(self.predict(problem, {}), Linear(matrix), record=record, answers=answers)
 
     def answers(self, problem: Problem, rows: np.ndarray | None = None) -> np.ndarray:
         """A class without a vector has none: its score is 0, which would beat the rest."""
-        found = problem.vectors.matrix.any(axis=1)
-        return found if rows is None else found[rows]
+        return problem.vectors.matrix[problem.rows_or_all(rows)].any(axis=1)
 
     def _choose(self, features: np.ndarray, labels: np.ndarray, vectors: np.ndarray, run: Run) -> tuple[float, float]:
         gammas = GRID if self.settings.gamma is None else (self.settings.gamma,)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated
 
 import numpy as np
 
@@ -11,14 +11,32 @@ from unseen.errors import UnseenError
 from unseen.methods.base import Method, Solution
 from unseen.methods.problem import Problem, normalise_rows
 from unseen.methods.projections import Linear
+from unseen.methods.records import FitRecord
 from unseen.methods.registry import register
 from unseen.methods.ridge import Ridges, leave_one_out
-from unseen.methods.settings import AT_LEAST_1, POSITIVE, Limit
+from unseen.methods.settings import AT_LEAST_1, POSITIVE
 from unseen.runtime.run import Run
 
 WIDTHS = (0.25, 0.5, 1.0, 2.0, 4.0)
 RIDGES = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 CHUNK = 8192
+
+
+@dataclass(frozen=True)
+class EXEMSettings:
+    """Settings of EXEM.
+
+    Args:
+        dims: How many principal components; the default is the paper's.
+        standardise: Divide each component by its standard deviation within classes.
+        width: g of the kernel exp(-g |a - a'|^2); None: chosen on seen classes.
+        ridge: Of the regression; None: chosen on seen classes.
+    """
+
+    dims: Annotated[int, AT_LEAST_1] = 500
+    standardise: bool = True
+    width: Annotated[float | None, POSITIVE] = None
+    ridge: Annotated[float | None, POSITIVE] = None
 
 
 @register("exem")
@@ -31,17 +49,15 @@ class EXEM(Method):
     With `standardise` (the paper's 1NNs, its better variant) each component is first divided by its standard deviation
     within classes. The paper fits nu-SVR; kernel ridge regression has the same kernel and a closed form, and is what
     runs here. Its width and ridge are chosen by leave-one-out error on the exemplars of seen classes.
+
+    Shapes: P is D x dims, z and e(u) dims long; the class matrix is N x (dims + 1), rows [e(u), -|e(u)|^2].
+
+    Args:
+        settings: See `EXEMSettings`.
     """
 
-    needs_features: ClassVar[bool] = True
-    limits: ClassVar[dict[str, Limit]] = {"dims": AT_LEAST_1, "width": POSITIVE, "ridge": POSITIVE}
-
-    @dataclass(frozen=True)
-    class Settings:
-        dims: int = 500  # the paper's
-        standardise: bool = True
-        width: float | None = None  # g of the kernel exp(-g |a - a'|^2); None: chosen on seen classes
-        ridge: float | None = None  # None: chosen on seen classes
+    Settings = EXEMSettings
+    needs_features = True
 
     def fit(self, problem: Problem, run: Run) -> Solution:
         store = problem.require_features(self.name)
@@ -66,11 +82,11 @@ class EXEM(Method):
         }
         projection = Linear(np.pad(2 * axes, ((0, 0), (0, 1))), np.append(-2 * mean @ axes, 1.0))
         chosen = {"width": width, "ridge": ridge, "dims": axes.shape[1]}
-        details = {"weights": dual.size, "chosen": chosen, "loss": error, "classes": len(present)}
-        return Solution(self.predict(problem, state), projection, state, details)
+        record = FitRecord(weights=dual.size, chosen=chosen, loss=error, extra={"classes": len(present)})
+        return Solution(self.predict(problem, state), projection, state, record)
 
     def predict(self, problem: Problem, state: dict[str, np.ndarray], rows: np.ndarray | None = None) -> np.ndarray:
-        rows = np.arange(len(problem.taxonomy)) if rows is None else np.asarray(rows)
+        rows = problem.rows_or_all(rows)
         classes = np.empty((len(rows), state["dual"].shape[1] + 1), np.float32)
         for start in range(0, len(rows), CHUNK):
             part = slice(start, start + CHUNK)

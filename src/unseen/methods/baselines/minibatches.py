@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
 
 from unseen.methods.settings import AT_LEAST_1, NOT_NEGATIVE
 from unseen.runtime.progress import progress
@@ -12,8 +13,22 @@ from unseen.runtime.run import Run
 if TYPE_CHECKING:
     import torch
 
-# Of the settings of all methods that learn this way.
-LIMITS = {"epochs": AT_LEAST_1, "batch": AT_LEAST_1, "learning_rate": NOT_NEGATIVE, "weight_decay": NOT_NEGATIVE}
+
+@dataclass(frozen=True)
+class MinibatchSettings:
+    """What the methods that learn this way share.
+
+    Args:
+        epochs: Passes over the photos.
+        batch: Photos a step.
+        learning_rate: Adam's.
+        weight_decay: Factor of the L2 term.
+    """
+
+    epochs: Annotated[int, AT_LEAST_1] = 100
+    batch: Annotated[int, AT_LEAST_1] = 256
+    learning_rate: Annotated[float, NOT_NEGATIVE] = 1e-2
+    weight_decay: Annotated[float, NOT_NEGATIVE] = 1e-4
 
 
 def minimise(
@@ -21,7 +36,7 @@ def minimise(
     loss_of: Callable[[torch.Tensor], torch.Tensor],
     photos: int,
     optimiser: torch.optim.Optimizer,
-    settings: Any,  # .epochs and .batch
+    settings: MinibatchSettings,
     generator: torch.Generator,
     run: Run,
 ) -> float:

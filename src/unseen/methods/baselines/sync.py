@@ -3,24 +3,40 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, Literal
 
 import numpy as np
 
 from unseen.errors import UnseenError
 from unseen.features.store import SeenFeatures
 from unseen.methods.base import Method, Solution
-from unseen.methods.baselines.minibatches import LIMITS, minimise
+from unseen.methods.baselines.minibatches import MinibatchSettings, minimise
 from unseen.methods.problem import Problem, normalise_rows
 from unseen.methods.projections import Append1
+from unseen.methods.records import FitRecord
 from unseen.methods.registry import register
 from unseen.methods.ridge import Ridges, leave_one_out
-from unseen.methods.settings import POSITIVE, Limit
+from unseen.methods.settings import POSITIVE
 from unseen.runtime.run import Run
 
 SIGMAS = (0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0)
 RIDGES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 CHUNK = 8192
+
+
+@dataclass(frozen=True)
+class SYNCSettings(MinibatchSettings):
+    """Settings of SYNC, besides those of `MinibatchSettings`.
+
+    Args:
+        learn_from: `features`, `classifiers`, or `auto`: features where there are any.
+        sigma: Width of a phantom; None: chosen on seen classes.
+        ridge: Of the regression; None: chosen on seen classes.
+    """
+
+    learn_from: Literal["auto", "features", "classifiers"] = "auto"
+    sigma: Annotated[float | None, POSITIVE] = None
+    ridge: Annotated[float | None, POSITIVE] = None
 
 
 @register("sync")
@@ -37,25 +53,15 @@ class SYNC(Method):
 
     `auto` takes features where there are any. sigma and ridge are chosen by leave-one-out error of the regression on
     seen classes, in both ways. Rows are normalised, as for every method that predicts classifiers here.
+
+    Shapes: a_c and b_r are S long, v_r and w_c P long; with R phantoms, s is N x R and V is R x P.
+
+    Args:
+        settings: See `SYNCSettings`.
     """
 
-    takes_features: ClassVar[bool] = True
-    limits: ClassVar[dict[str, Limit]] = LIMITS | {"sigma": POSITIVE, "ridge": POSITIVE}
-
-    @dataclass(frozen=True)
-    class Settings:
-        learn_from: str = "auto"  # auto | features | classifiers
-        sigma: float | None = None  # None: chosen on seen classes
-        ridge: float | None = None  # None: chosen on seen classes
-        weight_decay: float = 1e-4
-        epochs: int = 100
-        batch: int = 256
-        learning_rate: float = 1e-2
-
-    def __init__(self, settings: Settings):
-        if settings.learn_from not in ("auto", "features", "classifiers"):
-            raise UnseenError(f"sync learns from 'auto', 'features' or 'classifiers', not {settings.learn_from!r}")
-        self.settings = settings
+    Settings = SYNCSettings
+    takes_features = True
 
     def fit(self, problem: Problem, run: Run) -> Solution:
         way = self.settings.learn_from
@@ -83,11 +89,11 @@ class SYNC(Method):
             "sigma": np.array([sigma], np.float32),
         }
         chosen = {"sigma": sigma, "ridge": ridge, "learn_from": way}
-        details = {"weights": bases.size, "chosen": chosen, "loss": loss, "phantoms": len(phantoms)}
-        return Solution(self.predict(problem, state), Append1(), state, details)
+        record = FitRecord(weights=bases.size, chosen=chosen, loss=loss, extra={"phantoms": len(phantoms)})
+        return Solution(self.predict(problem, state), Append1(), state, record)
 
     def predict(self, problem: Problem, state: dict[str, np.ndarray], rows: np.ndarray | None = None) -> np.ndarray:
-        rows = np.arange(len(problem.taxonomy)) if rows is None else np.asarray(rows)
+        rows = problem.rows_or_all(rows)
         classes = np.empty((len(rows), state["bases"].shape[1]), np.float32)
         for start in range(0, len(rows), CHUNK):
             part = slice(start, start + CHUNK)

@@ -51,17 +51,19 @@ class Adjacency:
         counts = (self.pointer[1:] - self.pointer[:-1])[rows]
         pointer = np.concatenate([[0], np.cumsum(counts)])
         kept = np.arange(pointer[-1]) + np.repeat(self.pointer[rows] - pointer[:-1], counts)
-        needed = np.union1d(self.column[kept], self.own[rows])
+        is_read = np.zeros(self.columns, bool)
+        is_read[self.column[kept]] = is_read[self.own[rows]] = True
+        place = np.cumsum(is_read) - 1  # of each column among those that are read
         selected = Adjacency(
             pointer=pointer,
-            column=np.searchsorted(needed, self.column[kept]),
+            column=place[self.column[kept]],
             weight=self.weight[kept],
             group=self.group[kept],
             groups=self.groups,
-            columns=len(needed),
-            own=np.searchsorted(needed, self.own[rows]),
+            columns=int(is_read.sum()),
+            own=place[self.own[rows]],
         )
-        return selected, needed
+        return selected, np.flatnonzero(is_read)
 
     def dense(self, alpha: np.ndarray | None = None) -> np.ndarray:
         """The matrix in full (rows x columns), for small graphs and tests."""
@@ -83,15 +85,26 @@ class Field:
         return self.nodes[0]
 
 
-def hop_groups(taxonomy: Taxonomy, direction: str, k: int = 4) -> Adjacency:
+def hop_groups(taxonomy: Taxonomy, direction: str, k: int = 4, rows: np.ndarray | None = None) -> Adjacency:
     """Every node gathers from itself and all its descendants, ancestors, or both, in groups of equal distance.
 
     Group g < k holds the pairs at distance g, group k those at distance k or more. In each group a row is divided by
     its own degree (D_g^-1 A_g), so a row with an empty group sums to less than 1 once the groups are mixed.
+
+    Args:
+        taxonomy: The hierarchy, N nodes.
+        direction: `descendants`, `ancestors` or `both`.
+        k: K, the distance from which on all are one group.
+        rows: The nodes that gather, where not all do: the rows of the others are left empty.
     """
-    row, column, distance = _dense_pairs(taxonomy, direction)
     if k < 1:
         raise UnseenError(f"k must be at least 1, not {k}: group 0 is the node itself")
+    row, column, distance = _dense_pairs(taxonomy, direction)
+    if rows is not None:
+        asked = np.zeros(len(taxonomy), bool)
+        asked[rows] = True
+        kept = asked[row]
+        row, column, distance = row[kept], column[kept], distance[kept]
     return _normalised(row, column, np.minimum(distance, k), k + 1, len(taxonomy), "row")
 
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated
 
 import torch
 from torch import Tensor, nn
 
 from unseen.methods.graph.adjacency import Adjacency, all_hops, hop_groups
-from unseen.methods.graph.method import GraphMethod, GraphSettings
+from unseen.methods.graph.method import GraphMethod
 from unseen.methods.graph.network import GraphNetwork, convolutions
+from unseen.methods.graph.settings import HiddenSettings
 from unseen.methods.registry import register
+from unseen.methods.settings import AT_LEAST_1
 from unseen.taxonomy import Taxonomy
 
 
@@ -23,8 +25,15 @@ class DGP(GraphNetwork):
     hops apart; k = K stands for K and more. The last layer has no activation; its rows are scaled to length 1.
     Shapes: X is N x S, Theta_d S x hidden, Theta_a hidden x P, w^d and w^a are K + 1 long each.
 
-    `weighted=False` is the paper's DGP(-w), one D^-1 A over all hops. `two_phase=False` gathers from descendants and
-    ancestors at once, twice. As in the authors' code, the bias is added before the propagation of weighted hops.
+    As in the authors' code, the bias is added before the propagation of weighted hops.
+
+    Args:
+        widths: S, the hidden layers', P.
+        k: K, the hop from which on all are one group.
+        weighted: Mix the hop groups by learned weights; without, the paper's DGP(-w), one D^-1 A over all hops.
+        two_phase: Gather from descendants, then from ancestors; without, from both at once, twice.
+        bias: Whether layers add one.
+        slope: Of the leaky ReLU for negative numbers.
     """
 
     def __init__(
@@ -50,23 +59,34 @@ class DGP(GraphNetwork):
         return {phase: [round(share, 4) for share in w.softmax(0).tolist()] for phase, w in hops}
 
 
-@dataclass
-class DGPSettings(GraphSettings):
-    hidden: int = 2048
-    layers: int = 1  # hidden ones
-    k: int = 4
+@dataclass(frozen=True)
+class DGPSettings(HiddenSettings):
+    """Settings of DGP, besides those of all graph networks.
+
+    Args:
+        k: K, the hop from which on all are one group.
+        weighted: Whether hop groups have learned weights.
+        two_phase: Whether descendants and ancestors take turns.
+    """
+
+    k: Annotated[int, AT_LEAST_1] = 4
     weighted: bool = True
     two_phase: bool = True
 
 
 @register("dgp")
 class DGPMethod(GraphMethod):
-    Settings: ClassVar[type] = DGPSettings
+    """Stage 1 with `DGP`, which has the formula.
+
+    Args:
+        settings: See `DGPSettings`.
+    """
+
+    Settings = DGPSettings
 
     def build(self, inputs: int, outputs: int) -> DGP:
         s = self.settings
-        widths = [inputs, *[s.hidden] * s.layers, outputs]
-        return DGP(widths, s.k, s.weighted, s.two_phase, s.bias, s.slope)
+        return DGP(s.widths(inputs, outputs), s.k, s.weighted, s.two_phase, s.bias, s.slope)
 
     def adjacencies(self, taxonomy: Taxonomy) -> list[Adjacency]:
         s = self.settings

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import ClassVar
+from typing import Annotated
 
 import torch
 from torch import Tensor, nn
 
 from unseen.errors import UnseenError
 from unseen.methods.graph.adjacency import Adjacency, neighbours
-from unseen.methods.graph.method import GraphMethod, GraphSettings
+from unseen.methods.graph.method import GraphMethod
 from unseen.methods.graph.network import GraphNetwork
+from unseen.methods.graph.settings import HiddenSettings
 from unseen.methods.graph.sparse import Operator
 from unseen.methods.registry import register
+from unseen.methods.settings import AT_LEAST_1
 from unseen.taxonomy import Taxonomy
 
 
@@ -25,8 +27,15 @@ class GraphAttention(nn.Module):
     j runs over i itself and the nodes adjacent to it.
     Shapes: h is columns x inputs, W inputs x outputs, u and v outputs long; the operator is rows x columns.
     u . W h = h . (W u) and sum_j a_ij W h_j = W (sum_j a_ij h_j): the scores and the sums are taken of h, so that W
-    multiplies only the rows that are wanted. Each of several heads has its own W, u and v; hidden layers place the
-    heads side by side (each outputs / heads wide), the last layer takes their mean.
+    multiplies only the rows that are wanted. Each of several heads has its own W, u and v.
+
+    Args:
+        inputs: Width of h.
+        outputs: Width of the result.
+        heads: How many there are; they divide `outputs`.
+        concatenate: Place the heads side by side, each outputs / heads wide; without, take their mean.
+        bias: Whether b is added.
+        slope: Of the leaky ReLU of the scores for negative numbers.
     """
 
     def __init__(
@@ -78,7 +87,17 @@ class GraphAttention(nn.Module):
 
 
 class GAT(GraphNetwork):
-    """H_{l+1} = act(attention over the hierarchy's edges, both ways, and self-loops), see GraphAttention."""
+    """H_{l+1} = act(attention over the hierarchy's edges, both ways, and self-loops), see `GraphAttention`.
+
+    Hidden layers place their heads side by side, the last one takes their mean.
+    Shapes: X = H_0 is N x S, the result N x P.
+
+    Args:
+        widths: S, the hidden layers', P.
+        heads: Of each layer.
+        bias: Whether layers add one.
+        slope: Of the leaky ReLU between layers for negative numbers.
+    """
 
     def __init__(self, widths: Sequence[int], heads: int = 1, bias: bool = True, slope: float = 0.2):
         last = len(widths) - 2
@@ -89,22 +108,32 @@ class GAT(GraphNetwork):
         super().__init__(layers, slope)
 
 
-@dataclass
-class GATSettings(GraphSettings):
-    hidden: int = 2048
-    layers: int = 1  # hidden ones
-    heads: int = 1
+@dataclass(frozen=True)
+class GATSettings(HiddenSettings):
+    """Settings of GAT, besides those of all graph networks.
+
+    Args:
+        heads: Of each layer; they divide the hidden width.
+    """
+
+    heads: Annotated[int, AT_LEAST_1] = 1
 
 
 @register("gat")
 class GATMethod(GraphMethod):
-    Settings: ClassVar[type] = GATSettings
+    """Stage 1 with `GAT`, which has the formula.
+
+    Args:
+        settings: See `GATSettings`.
+    """
+
+    Settings = GATSettings
 
     def build(self, inputs: int, outputs: int) -> GAT:
         s = self.settings
-        if s.heads < 1 or s.hidden % s.heads:
-            raise UnseenError(f"heads must divide the hidden size: {s.hidden} / {s.heads} is not a whole number")
-        return GAT([inputs, *[s.hidden] * s.layers, outputs], s.heads, s.bias, s.slope)
+        if s.hidden % s.heads:
+            raise UnseenError(f"heads must divide the hidden width: {s.hidden} / {s.heads} is not an integer")
+        return GAT(s.widths(inputs, outputs), s.heads, s.bias, s.slope)
 
     def adjacencies(self, taxonomy: Taxonomy) -> list[Adjacency]:
         return [neighbours(taxonomy)] * (self.settings.layers + 1)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
+from abc import abstractmethod
 
 import numpy as np
 import torch
@@ -12,40 +11,34 @@ from unseen.errors import UnseenError
 from unseen.methods.base import Method, Solution
 from unseen.methods.graph.adjacency import Adjacency, Field, receptive_field, whole_graph
 from unseen.methods.graph.network import GraphNetwork
+from unseen.methods.graph.settings import GraphSettings
 from unseen.methods.graph.sparse import Operator
-from unseen.methods.graph.training import FitSettings, fit
+from unseen.methods.graph.training import fit
 from unseen.methods.problem import Problem
 from unseen.methods.projections import Append1
-from unseen.methods.settings import AT_LEAST_1, BELOW_1, NOT_NEGATIVE, Limit
 from unseen.runtime.run import Run
 from unseen.taxonomy import Taxonomy
 
 CHUNK_ROWS = 2048  # rows of a layer that prediction computes at a time
 
 
-@dataclass
-class GraphSettings(FitSettings):
-    bias: bool = True
-    slope: float = 0.2  # of the leaky ReLU for negative numbers
-
-
 class GraphMethod(Method):
-    """A method that regresses the known classifiers with a graph network. Subclasses give the network and its graph."""
+    """Regresses the known classifiers (M x P) with a graph network over class vectors (N x S). Subclasses give the
+    network and its graph; `unseen.methods.graph.training` has the loss.
 
-    Settings: ClassVar[type]
-    limits: ClassVar[dict[str, Limit]] = {
-        **dict.fromkeys(("hidden", "layers", "epochs", "k", "heads"), AT_LEAST_1),
-        **dict.fromkeys(("dropped_layers", "slope", "learning_rate", "weight_decay"), NOT_NEGATIVE),
-        "dropout": BELOW_1,
-    }
+    Args:
+        settings: A `GraphSettings`, or the subclass's own.
+    """
 
+    Settings = GraphSettings
+
+    @abstractmethod
     def build(self, inputs: int, outputs: int) -> GraphNetwork:
         """The untrained network for S = inputs and P = outputs."""
-        raise NotImplementedError
 
+    @abstractmethod
     def adjacencies(self, taxonomy: Taxonomy) -> list[Adjacency]:
         """The adjacency of each layer, over all nodes."""
-        raise NotImplementedError
 
     def fit(self, problem: Problem, run: Run) -> Solution:
         if not len(problem.seen):
@@ -56,10 +49,10 @@ class GraphMethod(Method):
         with torch.random.fork_rng(devices=[]):  # the caller's random numbers stay as they are
             torch.manual_seed(run.seed)
             network = self.build(vectors.shape[1], problem.classifiers.shape[1])
-        details = fit(network, field, vectors[field.inputs], problem.targets(), self.settings, run, self.name)
+        record = fit(network, field, vectors[field.inputs], problem.targets(), self.settings, run, self.name)
         classifiers = predict_rows(network, whole_graph(adjacencies), vectors)
         state = {name: tensor.float().cpu().numpy() for name, tensor in network.state_dict().items()}
-        return Solution(classifiers, Append1(), state, details)
+        return Solution(classifiers, Append1(), state, record)
 
     def predict(self, problem: Problem, state: dict[str, np.ndarray], rows: np.ndarray | None = None) -> np.ndarray:
         """Classifiers (n x P) of `rows`, or of all nodes, computed from just the nodes that they depend on."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Literal
 
 from unseen.methods.graph.adjacency import Adjacency, neighbours
-from unseen.methods.graph.method import GraphMethod, GraphSettings
+from unseen.methods.graph.method import GraphMethod
 from unseen.methods.graph.network import GraphNetwork, convolutions
+from unseen.methods.graph.settings import HiddenSettings
 from unseen.methods.registry import register
 from unseen.taxonomy import Taxonomy
 
@@ -16,27 +17,42 @@ from unseen.taxonomy import Taxonomy
 class SGCN(GraphNetwork):
     """H_{l+1} = act(D^-1 A H_l Theta_l + b_l), with A the edges in both directions and self-loops.
 
-    Shapes: X is N x S, Theta_0 S x hidden, Theta_1 hidden x P. More hidden layers are the paper's study of depth.
+    Shapes: X = H_0 is N x S, Theta_0 S x hidden, Theta_1 hidden x P, A N x N.
+
+    Args:
+        widths: S, the hidden layers', P.
+        bias: Whether layers add b_l.
+        slope: Of the leaky ReLU for negative numbers.
     """
 
     def __init__(self, widths: Sequence[int], bias: bool = True, slope: float = 0.2):
         super().__init__(convolutions(widths, bias=bias), slope)
 
 
-@dataclass
-class SGCNSettings(GraphSettings):
-    hidden: int = 2048
-    layers: int = 1  # hidden ones
-    normalisation: str = "row"  # or "symmetric": D^-1/2 A D^-1/2
+@dataclass(frozen=True)
+class SGCNSettings(HiddenSettings):
+    """Settings of SGCN, besides those of all graph networks.
+
+    Args:
+        normalisation: `row` is D^-1 A, `symmetric` D^-1/2 A D^-1/2.
+    """
+
+    normalisation: Literal["row", "symmetric"] = "row"
 
 
 @register("sgcn")
 class SGCNMethod(GraphMethod):
-    Settings: ClassVar[type] = SGCNSettings
+    """Stage 1 with `SGCN`, which has the formula.
+
+    Args:
+        settings: See `SGCNSettings`.
+    """
+
+    Settings = SGCNSettings
 
     def build(self, inputs: int, outputs: int) -> SGCN:
         s = self.settings
-        return SGCN([inputs, *[s.hidden] * s.layers, outputs], s.bias, s.slope)
+        return SGCN(s.widths(inputs, outputs), s.bias, s.slope)
 
     def adjacencies(self, taxonomy: Taxonomy) -> list[Adjacency]:
         return [neighbours(taxonomy, self.settings.normalisation)] * (self.settings.layers + 1)

@@ -2,45 +2,31 @@
 
     loss = 1 / (2M) * sum over the M seen classes of |known classifier - predicted classifier|^2
 
-Only the receptive field of the seen rows is computed. A run can be interrupted at any time: it goes on from its last
-checkpoint and ends, bit for bit, where it would have ended.
+Only the receptive field of the seen rows is computed.
 """
 
 from __future__ import annotations
 
 import hashlib
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from unseen.errors import UnseenError
 from unseen.methods.graph.adjacency import Field
 from unseen.methods.graph.dropout import Masks
 from unseen.methods.graph.network import GraphNetwork
+from unseen.methods.graph.settings import GraphSettings
 from unseen.methods.graph.sparse import Operator
-from unseen.runtime.checkpoints import load_checkpoint, pack_training, save_checkpoint, unpack_training
+from unseen.methods.records import FitRecord
+from unseen.runtime.checkpoints import pack_training, unpack_training
+from unseen.runtime.loops import TrainingLoop
 from unseen.runtime.memory import peak_memory_mb
-from unseen.runtime.progress import progress
+from unseen.runtime.processes import Processes
 from unseen.runtime.run import Run
-from unseen.runtime.signals import interruption
-
-LOG_EVERY = 10  # epochs
-
-
-@dataclass
-class FitSettings:
-    """The paper's training, shared by all graph networks."""
-
-    epochs: int = 3000
-    learning_rate: float = 1e-3
-    weight_decay: float = 5e-4  # L2, on every parameter
-    dropout: float = 0.5
-    dropped_layers: int | None = None  # how many of the last layers drop inputs; None: all
-    dtype: str = "float32"  # or "float64"
 
 
 class Training:
@@ -52,12 +38,10 @@ class Training:
         field: Field,
         x: np.ndarray,
         targets: np.ndarray,
-        settings: FitSettings,
+        settings: GraphSettings,
         seed: int = 0,
         device: torch.device | str = "cpu",
     ):
-        if settings.dtype not in ("float32", "float64"):
-            raise UnseenError(f"dtype must be float32 or float64, not {settings.dtype!r}")
         device, dtype = torch.device(device), getattr(torch, settings.dtype)
         self.network = network.to(device, dtype)
         self.operators = [Operator(adjacency, dtype).to(device) for adjacency in field.layers]
@@ -87,81 +71,78 @@ def half_squares(predicted: Tensor, known: Tensor) -> Tensor:
     return torch.nn.functional.mse_loss(predicted, known, reduction="sum") / (2 * len(known))
 
 
+class Stage1(TrainingLoop):
+    """The loop of one training: a step is an epoch."""
+
+    unit = "epoch"
+
+    def __init__(self, training: Training, run: Run, epochs: int, identity: dict[str, Any], processes: Processes):
+        super().__init__(run, epochs, identity, processes)
+        self.training = training
+        self.loss = torch.tensor(torch.nan)
+        self.logged_step, self.logged_at = 0, time.monotonic()
+
+    def update(self, batch: None) -> None:
+        self.loss = self.training.step()
+
+    def is_logged(self) -> bool:
+        return self.step == 1 or super().is_logged()
+
+    def log(self) -> dict[str, str]:
+        loss, now = float(self.loss), time.monotonic()
+        self.check_finite(loss)
+        speed = (self.step - self.logged_step) / max(now - self.logged_at, 1e-9)
+        self.logged_step, self.logged_at = self.step, now
+        hops = self.training.network.hop_weights()
+        self.run.log(
+            epoch=self.step,
+            loss=loss,
+            epochs_per_second=round(speed, 3),
+            **({"hop_weights": hops} if hops else {}),
+            peak_memory_mb=peak_memory_mb(),
+        )
+        return {"loss": f"{loss:.4f}", "epochs/s": f"{speed:.2f}"}
+
+    def pack(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        training = self.training
+        return pack_training(training.network, training.optimiser, training.generator), {"loss": float(self.loss)}
+
+    def unpack(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
+        training = self.training
+        unpack_training(tensors, training.network, training.optimiser, training.generator)
+        self.loss = torch.tensor(facts["loss"])
+        self.logged_step = facts["epoch"]
+
+
 def fit(
-    network: GraphNetwork, field: Field, x: np.ndarray, targets: np.ndarray, settings: FitSettings, run: Run, name: str
-) -> dict[str, Any]:
+    network: GraphNetwork,
+    field: Field,
+    x: np.ndarray,
+    targets: np.ndarray,
+    settings: GraphSettings,
+    run: Run,
+    name: str,
+) -> FitRecord:
     """Train `network` in place on `x` (rows of field.inputs) towards `targets` (rows of field.nodes[-1]).
 
-    Returns the facts that a bundle keeps. With `run.resume` it goes on from the checkpoint in `run.folder`.
+    With `run.resume` it goes on from the checkpoint in `run.folder`.
     """
-    training = Training(network, field, x, targets, settings, run.seed, run.torch_device())
-    identity = _identity(name, settings, run, field, x, targets)
-    done, loss, spent = _restore(training, run, identity, settings.epochs)
-    started = time.monotonic() - spent
-    logged_epoch, logged_at, shown = done, time.monotonic(), {}
-    with progress(f"Training {name}", settings.epochs, run.show_progress, done) as bar, interruption() as interrupted:
-        for epoch in range(done + 1, settings.epochs + 1):
-            loss = training.step()
-            stop = epoch == settings.epochs or interrupted()
-            keep = stop or epoch % run.checkpoint_every == 0
-            if keep or epoch == 1 or epoch % LOG_EVERY == 0:
-                _check_finite(loss, epoch)
-                now = time.monotonic()
-                speed = (epoch - logged_epoch) / max(now - logged_at, 1e-9)
-                logged_epoch, logged_at = epoch, now
-                run.log(**_record(network, epoch, loss, speed))
-                shown = {"loss": f"{float(loss):.4f}", "epochs/s": f"{speed:.2f}"}
-            bar.advance(1, **shown)
-            if keep and run.folder is not None:
-                facts = {"epoch": epoch, "loss": float(loss), "seconds": time.monotonic() - started}
-                facts |= {"records": run.records, "identity": identity}
-                save_checkpoint(run.folder, pack_training(network, training.optimiser, training.generator), facts)
-            if stop and epoch < settings.epochs:
-                raise UnseenError(_stopped(epoch, settings.epochs, run))
-
-    return {
-        "loss": float(loss),
-        "epochs": settings.epochs,
-        "seconds": round(time.monotonic() - started, 2),
-        "weights": network.weight_count(),
-        "hop_weights": network.hop_weights(),
-        "field": [len(nodes) for nodes in field.nodes],
-        "fit_peak_memory_mb": round(peak_memory_mb()),
-    }
+    processes = Processes(run.device, alone=True)  # stage 1 is short: torchrun's other processes wait for it
+    training = Training(network, field, x, targets, settings, run.seed, processes.device)
+    loop = Stage1(training, run, settings.epochs, _identity(name, settings, run, field, x, targets), processes)
+    loop.do_steps(f"Training {name}")
+    return FitRecord(
+        loss=float(loop.loss),
+        epochs=settings.epochs,
+        seconds=round(loop.seconds(), 2),
+        weights=network.weight_count(),
+        hop_weights=network.hop_weights(),
+        field_sizes=[len(nodes) for nodes in field.nodes],
+        fit_peak_memory_mb=peak_memory_mb(),
+    )
 
 
-def _record(network: GraphNetwork, epoch: int, loss: Tensor, speed: float) -> dict[str, Any]:
-    record = {"epoch": epoch, "loss": float(loss), "epochs_per_second": round(speed, 3)}
-    hops = network.hop_weights()
-    return record | ({"hop_weights": hops} if hops else {}) | {"peak_memory_mb": round(peak_memory_mb())}
-
-
-def _check_finite(loss: Tensor, epoch: int) -> None:
-    if not torch.isfinite(loss):
-        raise UnseenError(
-            f"the loss became {float(loss)} by epoch {epoch}: lower the learning rate. The last checkpoint is kept."
-        )
-
-
-def _restore(training: Training, run: Run, identity: dict[str, Any], epochs: int) -> tuple[int, Tensor, float]:
-    """Epochs done, the last loss and seconds spent: from the checkpoint where one is to be resumed, else nothing."""
-    saved = load_checkpoint(run.folder, identity) if run.resume and run.folder is not None else None
-    if saved is None:
-        run.start_log()
-        return 0, torch.tensor(torch.nan), 0.0
-    tensors, facts = saved
-    if facts["epoch"] > epochs:
-        raise UnseenError(
-            f"the checkpoint in {run.folder} has {facts['epoch']} epochs already, more than the {epochs} asked for: "
-            "ask for more epochs, or begin anew with --overwrite instead of --resume"
-        )
-    unpack_training(tensors, training.network, training.optimiser, training.generator)
-    run.go_on(facts["records"])
-    run.start_log()
-    return facts["epoch"], torch.tensor(facts["loss"]), facts["seconds"]
-
-
-def _identity(name: str, settings: FitSettings, run: Run, field: Field, x: np.ndarray, targets: np.ndarray) -> dict:
+def _identity(name: str, settings: GraphSettings, run: Run, field: Field, x: np.ndarray, targets: np.ndarray) -> dict:
     """What two trainings must share for one to go on where the other stopped. More epochs are allowed."""
     shared = {key: value for key, value in asdict(settings).items() if key != "epochs"}
     graph = [array for layer in field.layers for array in (layer.pointer, layer.column, layer.weight, layer.group)]
@@ -180,9 +161,3 @@ def _digest(arrays: list[np.ndarray]) -> str:
     for array in arrays:
         digest.update(str(array.shape).encode() + np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()[:12]
-
-
-def _stopped(epoch: int, epochs: int, run: Run) -> str:
-    if run.folder is None:
-        return f"stopped after epoch {epoch} of {epochs}; nothing is kept, as no output folder was given"
-    return f"stopped after epoch {epoch} of {epochs}; go on with the same command and --resume"

@@ -69,27 +69,51 @@ class Kernel:
         return (self.word_weight + self.propagated_weight) * sum(self.sources) + self.ancestor_weight
 
 
-def gather(problem: Problem, descendants: Sequence[float], ancestors: Sequence[float], decay: float) -> Inputs:
-    """The inputs of every class of the hierarchy. The hop weights are DGP's, but fixed."""
-    taxonomy = problem.taxonomy
-    down = mixed(hop_groups(taxonomy, "descendants", len(descendants) - 1), descendants)
-    up = mixed(hop_groups(taxonomy, "ancestors", len(ancestors) - 1), ancestors)
-    words = tuple(normalise_rows(part) for part in problem.vectors.parts)
-    return Inputs(words, tuple(normalise_rows(up @ (down @ part)) for part in words), ancestor_vectors(taxonomy, decay))
+def gather(
+    problem: Problem,
+    descendants: Sequence[float],
+    ancestors: Sequence[float],
+    decay: float,
+    rows: np.ndarray | None = None,
+) -> Inputs:
+    """The inputs of `rows`, by default of every class, from just the classes that they depend on.
+
+    Args:
+        problem: With the hierarchy and the class vectors.
+        descendants: Hop weights of the first phase. They are DGP's, but fixed.
+        ancestors: Hop weights of the second phase.
+        decay: Of an ancestor's part in a with its distance.
+        rows: n rows of the hierarchy, in any order.
+    """
+    taxonomy, rows = problem.taxonomy, problem.rows_or_all(rows)
+    up, middle = hop_groups(taxonomy, "ancestors", len(ancestors) - 1, rows).select(rows)
+    down, below = hop_groups(taxonomy, "descendants", len(descendants) - 1, middle).select(middle)
+    first, second = mixed(down, descendants), mixed(up, ancestors)
+    return Inputs(
+        tuple(normalise_rows(part[rows]) for part in problem.vectors.parts),
+        tuple(normalise_rows(second @ (first @ normalise_rows(part[below]))) for part in problem.vectors.parts),
+        ancestor_vectors(taxonomy, decay, rows),
+    )
 
 
 def mixed(groups: Adjacency, weights: Sequence[float]) -> sparse.csr_matrix:
-    """sum_k weights[k] D_k^-1 A_k, sparse, N x N."""
+    """sum_k weights[k] D_k^-1 A_k, sparse, of the adjacency's shape."""
     values = (groups.weight * np.asarray(weights)[groups.group]).astype(np.float32)
     return sparse.csr_matrix((values, groups.column, groups.pointer), shape=(groups.rows, groups.columns))
 
 
-def ancestor_vectors(taxonomy: Taxonomy, decay: float) -> sparse.csr_matrix:
-    """a: decay^distance at each ancestor and 1 at the class itself, scaled to length 1 (N x N)."""
+def ancestor_vectors(taxonomy: Taxonomy, decay: float, rows: np.ndarray) -> sparse.csr_matrix:
+    """a of each of `rows`: decay^distance at each ancestor and 1 at the class itself, scaled to length 1 (n x N)."""
+    asked, place = np.unique(rows, return_inverse=True)
+    position = np.full(len(taxonomy), -1)
+    position[asked] = np.arange(len(asked))
     node, ancestor, distance = taxonomy.ancestor_pairs()
+    kept = position[node] >= 0
+    node, ancestor, distance = position[node[kept]], ancestor[kept], distance[kept]
     value = np.power(np.float32(decay), distance.astype(np.float32))
-    length = np.sqrt(np.bincount(node, value**2, minlength=len(taxonomy)))
-    return sparse.csr_matrix(((value / length[node]).astype(np.float32), (node, ancestor)), shape=(len(taxonomy),) * 2)
+    length = np.sqrt(np.bincount(node, value**2, minlength=len(asked)))
+    shape = (len(asked), len(taxonomy))
+    return sparse.csr_matrix(((value / length[node]).astype(np.float32), (node, ancestor)), shape=shape)[place]
 
 
 def natural_width(part: np.ndarray) -> float:

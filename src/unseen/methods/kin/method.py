@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
 from scipy import sparse
@@ -15,9 +15,10 @@ from unseen.methods.kin.choice import better, halvings, principal_part, quality
 from unseen.methods.kin.inputs import Inputs, Kernel, gather, natural_width
 from unseen.methods.problem import Problem, normalise_rows
 from unseen.methods.projections import Append1
+from unseen.methods.records import FitRecord
 from unseen.methods.registry import register
 from unseen.methods.ridge import Ridges
-from unseen.methods.settings import DECAY, NOT_NEGATIVE, POSITIVE, Limit
+from unseen.methods.settings import DECAY, NOT_NEGATIVE, POSITIVE
 from unseen.runtime.run import Run
 
 CHUNK = 4096  # classes at a time: the kernel against the seen classes is CHUNK x M
@@ -30,21 +31,37 @@ LESS = 0.25  # a source of vectors counts fully, or this much
 
 @dataclass(frozen=True)
 class KinSettings:
-    """`None`: chosen on the seen classes at fit time. The other numbers were learned on seen classes too, without a
-    photo, by `benchmarks/kin_ablation.py learn`."""
+    """Settings of kin. None: chosen on the seen classes at fit time. The other numbers were learned on seen classes
+    too, without a photo, by `benchmarks/kin_ablation.py learn`.
 
-    sources: list[float] | None = None  # w_s, one for each source of vectors
-    width: float | None = None  # multiplies both widths below
-    ridge: float | None = None
-    word_width: float = 3.5  # g_x, in units of 1 / (1 - mean cosine) of the vectors at hand
-    propagated_width: float = 2.5  # g_z, likewise
-    word_weight: float = 0.2  # w_x
-    propagated_weight: float = 1.0  # w_z
-    ancestor_weight: float = 0.1  # w_a
-    decay: float = 0.8  # of an ancestor's part with its distance
-    descendants: list[float] = field(default_factory=lambda: [0.36, 0.27, 0.17, 0.19, 0.01])  # hop weights, first phase
-    ancestors: list[float] = field(default_factory=lambda: [0.69, 0.09, 0.08, 0.06, 0.08])  # hop weights, second phase
-    caution: float = 1.0  # 0: every row as long as the next; 1: short ones stay short
+    Args:
+        sources: w_s, one for each source of vectors.
+        width: Multiplies both widths below.
+        ridge: Of the regression.
+        word_width: g_x, in units of 1 / (1 - mean cosine) of the vectors at hand.
+        propagated_width: g_z, likewise.
+        word_weight: w_x.
+        propagated_weight: w_z.
+        ancestor_weight: w_a.
+        decay: Of an ancestor's part with its distance.
+        descendants: Hop weights of the first phase of z: the class itself, 1 hop, and so on; the last one is for the
+            rest.
+        ancestors: Hop weights of the second phase, likewise.
+        caution: 0 makes every row as long as the next; with 1, short ones stay short.
+    """
+
+    sources: Annotated[list[float] | None, NOT_NEGATIVE] = None
+    width: Annotated[float | None, POSITIVE] = None
+    ridge: Annotated[float | None, POSITIVE] = None
+    word_width: Annotated[float, POSITIVE] = 3.5
+    propagated_width: Annotated[float, POSITIVE] = 2.5
+    word_weight: Annotated[float, NOT_NEGATIVE] = 0.2
+    propagated_weight: Annotated[float, NOT_NEGATIVE] = 1.0
+    ancestor_weight: Annotated[float, NOT_NEGATIVE] = 0.1
+    decay: Annotated[float, DECAY] = 0.8
+    descendants: list[float] = field(default_factory=lambda: [0.36, 0.27, 0.17, 0.19, 0.01])
+    ancestors: list[float] = field(default_factory=lambda: [0.69, 0.09, 0.08, 0.06, 0.08])
+    caution: Annotated[float, NOT_NEGATIVE] = 1.0
 
 
 @register("kin")
@@ -64,22 +81,21 @@ class Kin(Method):
     The state is the solved system and the seen classes' inputs as they were at training time. A class that is added
     later changes z of its ancestors and of the classes below them, a little; the seen classes' stored z stays as it
     was, since the system was solved with it, and only the asked classes' inputs are computed on the grown hierarchy.
+
+    Shapes: W is M x P, K(u, S) M long, K(S, S) M x M, d and W~ are N x P.
+
+    Args:
+        settings: See `KinSettings`.
     """
 
-    Settings: ClassVar[type] = KinSettings
-    limits: ClassVar[dict[str, Limit]] = {
-        **dict.fromkeys(("ridge", "width", "word_width", "propagated_width"), POSITIVE),
-        **dict.fromkeys(("sources", "word_weight", "propagated_weight", "ancestor_weight", "caution"), NOT_NEGATIVE),
-        "decay": DECAY,
-    }
+    Settings = KinSettings
 
-    def __init__(self, settings: KinSettings):
-        _check(settings)
-        self.settings = settings
+    def __init__(self, settings: KinSettings | None = None):
+        super().__init__(settings)
+        _check(self.settings)
 
     def fit(self, problem: Problem, run: Run) -> Solution:
-        inputs = self._gather(problem)
-        seen = inputs[problem.seen]
+        seen = self._gather(problem, problem.seen)
         targets = problem.targets().astype(np.float64)
         mean = targets.mean(axis=0)
         chosen, found = self._choose(seen, targets - mean, run)
@@ -96,7 +112,7 @@ class Kin(Method):
         count = len(problem.taxonomy)
         deviations = np.empty((count, targets.shape[1]), np.float32)
         chance, trust = np.empty(count, np.float32), np.empty(count, np.float32)
-        for part, likeness in self._likeness(problem, state, np.arange(count), inputs):
+        for part, likeness in self._likeness(problem, state, np.arange(count)):
             shares = likeness @ state["inverse"]
             deviations[part] = likeness @ state["dual"]
             chance[part] = np.linalg.norm(shares, axis=1)
@@ -107,13 +123,14 @@ class Kin(Method):
         trust[problem.seen] = 1.0
         deviations[problem.seen] = state["own"]
         deviations += state["mean"]
-        details: dict[str, Any] = {"weights": int(state["dual"].size), "chosen": chosen}
+        extra: dict[str, Any] = {}
         if found is not None:
-            details["hidden_halves"] = {"mean_reciprocal_rank": round(found, 4)}
-        return Solution(deviations, Append1(), state, details, trust=trust)
+            extra["hidden_halves"] = {"mean_reciprocal_rank": round(found, 4)}
+        record = FitRecord(weights=int(state["dual"].size), chosen=chosen, extra=extra)
+        return Solution(deviations, Append1(), state, record, trust=trust)
 
     def predict(self, problem: Problem, state: dict[str, np.ndarray], rows: np.ndarray | None = None) -> np.ndarray:
-        rows = np.arange(len(problem.taxonomy)) if rows is None else np.asarray(rows)
+        rows = problem.rows_or_all(rows)
         deviations = np.empty((len(rows), state["dual"].shape[1]), np.float32)
         for part, likeness in self._likeness(problem, state, rows):
             deviations[part] = likeness @ state["dual"]
@@ -129,7 +146,7 @@ class Kin(Method):
         root is the correlation that the model expects between the predicted classifier and the one that photos would
         give. A seen class has 1.
         """
-        rows = np.arange(len(problem.taxonomy)) if rows is None else np.asarray(rows)
+        rows = problem.rows_or_all(rows)
         trust = np.empty(len(rows), np.float32)
         for part, likeness in self._likeness(problem, state, rows):
             trust[part] = _trust(likeness, likeness @ state["inverse"])
@@ -149,8 +166,8 @@ class Kin(Method):
         deviations /= divisor[:, None]
         return np.sqrt(squares) / divisor
 
-    def _gather(self, problem: Problem) -> Inputs:
-        return gather(problem, self.settings.descendants, self.settings.ancestors, self.settings.decay)
+    def _gather(self, problem: Problem, rows: np.ndarray) -> Inputs:
+        return gather(problem, self.settings.descendants, self.settings.ancestors, self.settings.decay, rows)
 
     def _kernel(self, seen: Inputs, chosen: dict[str, Any]) -> Kernel:
         """The kernel with its widths in the natural units of the seen classes' vectors."""
@@ -182,18 +199,17 @@ class Kin(Method):
         return better(quality_of, start, grid)
 
     def _likeness(
-        self, problem: Problem, state: dict[str, np.ndarray], rows: np.ndarray, inputs: Inputs | None = None
+        self, problem: Problem, state: dict[str, np.ndarray], rows: np.ndarray
     ) -> Iterator[tuple[slice, np.ndarray]]:
         """K(u, S) for chunks of rows, each with its place among them."""
-        inputs = self._gather(problem) if inputs is None else inputs
-        seen = _restored(state, problem)
+        inputs, seen = self._gather(problem, rows), _restored(state, problem)
         s = self.settings
         words, propagated = state["widths"].tolist()
         weights = (s.word_weight, s.propagated_weight, s.ancestor_weight)
         kernel = Kernel(tuple(words), tuple(propagated), tuple(state["sources"].tolist()), *weights)
         for start in range(0, len(rows), CHUNK):
             part = slice(start, start + CHUNK)
-            yield part, kernel(inputs[rows[part]], seen)
+            yield part, kernel(inputs[part], seen)
 
 
 def _trust(likeness: np.ndarray, shares: np.ndarray) -> np.ndarray:
