@@ -4,6 +4,7 @@ from .backbones.custom import from_module
 from .backbones.loading import load_backbone
 from .bundle.core import Bundle
 from .bundle.growth import add, remove, rename
+from .bundle.records import CalibrationRecord, FinetuneRecord, Holdout, TrainingRecord
 from .calibration.shift import calibrate
 from .classifier import ZeroShotClassifier, load
 from .errors import UnseenError
@@ -15,25 +16,32 @@ from .finetuning.settings import FinetuneSettings
 from .finetuning.stage2 import finetune
 from .methods.base import Method, Solution
 from .methods.problem import Problem
+from .methods.records import FitRecord
 from .methods.registry import method_names, register
 from .photos.transforms import PhotoTransform
+from .recognition.answers import Answer, Label, Unreadable
 from .recognition.explanations import Explanation
-from .recognition.labels import Label
 from .runtime.run import Run
 from .semantics.sources import WordVectors
 from .semantics.vectors import ClassVectors, class_vectors, load_vectors
 from .taxonomy.core import Node, Taxonomy
+from .training.classifiers import fit_classifiers
 from .training.stage1 import train
 
 __version__: str
 __all__ = [
+    "Answer",
     "Backbone",
     "Bundle",
+    "CalibrationRecord",
     "ClassVectors",
     "Evaluation",
     "Explanation",
     "FeatureStore",
+    "FinetuneRecord",
     "FinetuneSettings",
+    "FitRecord",
+    "Holdout",
     "Label",
     "Method",
     "Node",
@@ -43,6 +51,8 @@ __all__ = [
     "Solution",
     "Suggestion",
     "Taxonomy",
+    "TrainingRecord",
+    "Unreadable",
     "UnseenError",
     "WordVectors",
     "ZeroShotClassifier",
@@ -54,6 +64,7 @@ __all__ = [
     "evaluate",
     "export",
     "finetune",
+    "fit_classifiers",
     "from_module",
     "load",
     "load_backbone",

@@ -9,7 +9,6 @@ import pytest
 
 from unseen.advice.suggestions import FIELDS, suggest, to_csv
 from unseen.errors import UnseenError
-from unseen.runtime.text import slug
 from unseen.taxonomy import Taxonomy
 from unseen.taxonomy.sources import read_additions
 
@@ -69,12 +68,6 @@ def test_names_of_one_class_are_its_synonyms():
         (OKAPI, "okapi|Okapia johnstoni"),
         ("red-guitar", "red guitar|Red Guitar!"),
     ]
-
-
-def test_slugs():
-    assert [slug(name) for name in ("Rescue Drone", "a/b\\c", "Ölofen 3", "!!!")] == [
-        "rescue-drone", "a-b-c", "ölofen-3", "class",
-    ]  # fmt: skip
 
 
 NAMES = ["okapi", "crane", 'rescue, "big" drone', "unicorn", "red electric guitar", "domestic dog", "dog"]

@@ -58,14 +58,14 @@ def test_hidden_classes_come_back_as_training_would_have_predicted_them(method):
 
 
 @pytest.fixture(scope="module")
-def fifty(photos):
+def fifty(shared_photos):
     """A hierarchy, 50 of its leaves, the built-in network, and the features of a photo of every second one."""
-    available = [folder.name for folder in sorted((photos / "unseen").iterdir())]
+    available = [folder.name for folder in sorted((shared_photos / "unseen").iterdir())]
     full = Taxonomy.imagenet().subgraph([*imagenet_1k(), *available])
     leaves = sorted(set(full.leaves) & set(available))
     hidden = leaves[:: len(leaves) // 50][:50]
     network = load_backbone()
-    pixels = [network.transform.open(sorted((photos / "unseen" / id).iterdir())[0]) for id in hidden[::2]]
+    pixels = [network.transform.open(sorted((shared_photos / "unseen" / id).iterdir())[0]) for id in hidden[::2]]
     return full, hidden, network, network.features(torch.stack(pixels)).numpy()
 
 
@@ -121,7 +121,7 @@ def test_added_classes_take_part_in_the_answers(bundle):
     assert model.add("forest giraffe", parents=[GIRAFFE]) == "forest-giraffe"
     assert "forest-giraffe" in {model.bundle.ids[row] for row in model.candidates("any")}
     features = np.random.default_rng(0).normal(size=(1, 8)).astype(np.float32)
-    found = {label.id: label for label in model.labels(features, k=99)[0]}
+    found = {label.id: label for label in model.answers(features, k=99)[0]}
     mine = found["forest-giraffe"]
     assert mine.score == pytest.approx(float(np.append(features, 1) @ model.bundle.solution.classifiers[-1]), abs=1e-5)
     assert (mine.name, mine.seen, mine.path[-2:]) == ("forest giraffe", False, ("giraffe", "forest giraffe"))
@@ -195,9 +195,9 @@ def test_without_the_encoder_text_is_guessed_from_the_parents(bundle, monkeypatc
     assert text[grown.taxonomy.index("toy-pup")] == pytest.approx(text[grown.taxonomy.index("pup")], abs=1e-6)
     assert text[-1] == pytest.approx(bundle.vectors.parts[1][bundle.taxonomy.index(OKAPI)], abs=1e-6)
     assert not np.allclose(words[-2], words[-3], atol=1e-3)
-    assert grown.solution.details["text_guessed"] == ["toy-pup", "pup"]
-    assert remove(grown, ["pup"]).solution.details["text_guessed"] == ["toy-pup"]
-    assert "text_guessed" not in bundle.solution.details
+    assert grown.guessed == ["toy-pup", "pup"]
+    assert remove(grown, ["pup"]).guessed == ["toy-pup"]
+    assert bundle.guessed == []
 
 
 def test_names_without_vectors_are_counted(bundle):
@@ -247,7 +247,7 @@ def test_a_file_of_vectors_that_moved_can_be_given_again(tmp_path):
 
 
 def test_vectors_are_not_given_for_nothing(bundle):
-    with pytest.raises(UnseenError, match=r"vectors \(glove, text\) are built in: leave nope away"):
+    with pytest.raises(UnseenError, match=r"vectors \(glove, text\) are built in: omit vectors"):
         add(bundle, [Node("pup", "pup", DOG)], vectors="nope")
 
 

@@ -1,4 +1,4 @@
-"""Messages show names from outside just as they are, each on one line."""
+"""Messages show names from outside just as they are, each on one line; commands are imported one at a time."""
 
 from __future__ import annotations
 
@@ -50,7 +50,52 @@ def test_names_that_are_not_unicode_are_told(capsys, tmp_path):
 
 
 def test_examples_fit_the_default_bundle():
-    shown = "".join(inspect.getsource(import_module(f"unseen.cli.{name}")) for name in COMMANDS)
+    modules = sorted({module for module, _ in COMMANDS.values()})
+    shown = "".join(inspect.getsource(import_module(f"unseen.cli.{name}")) for name in modules)
     assert all(Taxonomy.imagenet().resolve(name) for name in re.findall(r"--candidates subtree:(\w+)", shown))
     (new,) = re.findall(r"unseen add \S+ --id (\w+)", shown)
     assert new in Taxonomy.wordnet() and new not in Taxonomy.imagenet()
+
+
+def imported_by(*arguments: str) -> set[str]:
+    """The modules that a command imports, in a process of its own."""
+    script = """
+import sys
+from unseen.cli import main
+sys.argv = ["unseen", *sys.argv[1:]]
+try:
+    main()
+finally:
+    print("modules:", *sys.modules, file=sys.stderr)
+"""
+    done = subprocess.run([sys.executable, "-c", script, *arguments], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return set(done.stderr.rpartition("modules: ")[2].split())
+
+
+def test_help_imports_neither_commands_nor_torch():
+    found = imported_by("--help")
+    assert not found & {"torch", "numpy", "PIL"}
+    assert {name for name in found if name.startswith("unseen.cli.")} == {"unseen.cli.app"}
+
+
+def test_only_the_command_asked_for_is_imported():
+    found = imported_by("rename", "--help")
+    assert "torch" not in found
+    assert {name for name in found if name.startswith("unseen.cli.")} == {"unseen.cli.app", "unseen.cli.grow"}
+
+
+def test_help_lists_every_command(unseen):
+    listed = unseen("--help").out
+    assert all(re.search(rf"^│ {name} ", listed, re.MULTILINE) for name in COMMANDS)
+    registered = {
+        name
+        for module in {module for module, _ in COMMANDS.values()}
+        for name in re.findall(r'^@command\(\s*"(\w+)"', inspect.getsource(import_module(f"unseen.cli.{module}")), re.M)
+    }
+    assert registered - {"check", "suggest"} == set(COMMANDS) - {"taxonomy"}
+
+
+def test_a_misspelt_command_is_told(unseen):
+    done = unseen("clasify")
+    assert done.code == 2 and "Did you mean 'classify'?" in done.err

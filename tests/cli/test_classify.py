@@ -41,7 +41,12 @@ def test_unreadable_photos_do_not_stop_the_others(here, unseen):
     done = unseen("classify", "no.jpg", "photo.png", "none.png", *BUNDLE, "--json")
     assert done.code == 0 and len(done.json["photos"]) == 1
     assert [item["photo"] for item in done.json["unreadable"]] == ["no.jpg", "none.png"]
-    assert all(item["why"] for item in done.json["unreadable"])
+    assert [item["why"] for item in done.json["unreadable"]] == [
+        "is not a picture in any format that Pillow reads.",
+        "cannot be opened (No such file or directory).",
+    ]
+    shown = unseen("classify", "no.jpg", "photo.png", *BUNDLE)
+    assert "unreadable no.jpg: is not a picture" in shown.err and "photo.png" in shown.out
     done = unseen("classify", "no.jpg", *BUNDLE, "--json")
     assert done.code == 1 and done.json["photos"] == []
 
@@ -72,8 +77,8 @@ def test_explanations_in_json(here, unseen):
         (("photo.png", "--bundle", "classes.txt"), "it is not a folder"),
         (("photo.png", *BUNDLE, "--candidates", "some"), "no candidates named 'some'"),
         (("photo.png", *BUNDLE, "--candidates", "hops:²"), "hops:N takes a whole number from 1 on"),
-        (("photo.png", *BUNDLE, "--seen-shift", "nan"), "seen_shift must be a finite number, not nan"),
-        (("photo.png", *BUNDLE, "--seen-shift", "inf"), "seen_shift must be a finite number, not inf"),
+        (("photo.png", *BUNDLE, "--seen-shift", "nan"), "--seen-shift must be a finite number, not nan"),
+        (("photo.png", *BUNDLE, "--seen-shift", "inf"), "--seen-shift must be a finite number, not inf"),
         (("*.bmp", *BUNDLE), "*.bmp: no file matches"),
         (("photo.png", "--bundle", "bundle", "--device", "tpu9"), "the device 'tpu9' cannot be used here"),
         (("photo.png", "--bundle", "bundle", "--device", "meta"), "the device 'meta' cannot be used here"),

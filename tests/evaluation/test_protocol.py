@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 from collections import Counter
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,6 +14,7 @@ from support import tiny_network
 from support.command_line import run_command
 from support.problems import SEEN
 from unseen.backbones import PhotoTransform
+from unseen.bundle.records import CalibrationRecord
 from unseen.classifier import ZeroShotClassifier
 from unseen.errors import UnseenError
 from unseen.evaluation.novelty import NoveltyDetector, confidence
@@ -119,7 +119,7 @@ def test_named_lists(model, photos, monkeypatch):
 def test_ties(model, photos):
     """All classes alike: every rank is a tie over all candidates."""
     bundle = model.bundle
-    flat = Solution(np.ones_like(bundle.solution.classifiers), Append1(), {}, {})
+    flat = Solution(np.ones_like(bundle.solution.classifiers), Append1())
     alike = ZeroShotClassifier(replace(bundle, solution=flat), tiny_network.build(), device="cpu")
     hits = {ties: evaluate(alike, photos, ["cat", "saw", "pet", "poodle"], ties=ties).image["hit@1"]
             for ties in ("realistic", "optimistic", "pessimistic")}  # fmt: skip
@@ -276,8 +276,7 @@ def test_photos_prepared_in_another_way_have_features_of_their_own(model, folder
 
 def test_command_line(model, folder, tmp_path, monkeypatch):
     monkeypatch.setenv("UNSEEN_CACHE", str(tmp_path / "cache"))
-    details = {"calibration": {"seen_shift": 0.25, "novelty_threshold": 0.4}}
-    bundle = replace(model.bundle, solution=replace(model.bundle.solution, details=details))
+    bundle = replace(model.bundle, calibration=CalibrationRecord(seen_shift=0.25, novelty_threshold=0.4))
     bundle.save(tmp_path / "bundle")
     command = ["evaluate", str(tmp_path / "bundle"), "--images", str(folder), "--candidates", "unseen", "--with-seen",
                "--workers", "0"]  # fmt: skip
@@ -304,15 +303,15 @@ def test_names_with_brackets_are_shown_as_they_are(model, folder, tmp_path, monk
     assert "list[red].txt: 2 candidates" in done.out
 
 
-def test_auto_without_calibration_is_told():
-    from unseen.cli.evaluate import chosen_number
+def test_auto_without_calibration_is_told(model, photos):
+    for name in ("seen_shift", "novelty"):
+        with pytest.raises(UnseenError, match=f"{name} cannot be auto: this bundle is not calibrated.*unseen calibrate"):
+            evaluate(model, photos, list(UNSEEN), with_seen=True, **{name: "auto"})
 
-    empty = SimpleNamespace(solution=SimpleNamespace(details={}))
-    with pytest.raises(UnseenError, match="unseen calibrate"):
-        chosen_number("--seen-shift", "auto", empty, "seen_shift")
-    with pytest.raises(UnseenError, match="a finite number or auto"):
-        chosen_number("--novelty", "much", empty, "novelty_threshold")
-    for text in ("nan", "inf", "-Infinity", "1e999"):
-        with pytest.raises(UnseenError, match=f"--seen-shift is a finite number or auto, not '{text}'"):
-            chosen_number("--seen-shift", text, empty, "seen_shift")
-    assert chosen_number("--seen-shift", "0.5", empty, "seen_shift") == 0.5
+
+@pytest.mark.parametrize("typed", ["nan", "inf", "-Infinity", "1e999", "much"])
+def test_only_numbers_and_auto_are_taken(model, folder, tmp_path, typed):
+    model.bundle.save(tmp_path / "bundle")
+    for option in ("--seen-shift", "--novelty"):
+        done = run_command("evaluate", tmp_path / "bundle", "--images", folder, option, typed)
+        assert done.code == 1 and "must be a finite number or auto, not " in done.err

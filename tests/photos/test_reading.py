@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import os
+import pickle
 import struct
 import zlib
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,7 +17,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from unseen.errors import UnseenError
-from unseen.photos import list_classes, list_photos, read_photo
+from unseen.photos import UnreadablePhoto, find_photos, list_classes, list_photos, read_photo
 
 
 def gradient(height: int = 40, width: int = 60) -> np.ndarray:
@@ -57,8 +59,9 @@ def test_every_source_gives_the_same_picture(form, tmp_path):
     assert close(read_photo(source), pixels, within=0)
 
 
+@pytest.mark.parametrize("kind", ["PNG", "TIFF"])  # Pillow itself turns a TIFF
 @pytest.mark.parametrize("orientation", range(1, 9))
-def test_exif_rotation_is_honoured_and_only_once(orientation):
+def test_exif_rotation_is_honoured_and_only_once(orientation, kind):
     upright = gradient()
     stored = {
         1: upright,
@@ -72,7 +75,7 @@ def test_exif_rotation_is_honoured_and_only_once(orientation):
     }[orientation]
     exif = Image.Exif()
     exif[0x0112] = orientation
-    data = encoded(Image.fromarray(np.ascontiguousarray(stored)), "PNG", exif=exif)
+    data = encoded(Image.fromarray(np.ascontiguousarray(stored)), kind, exif=exif)
     photo = read_photo(data)
     assert close(photo, upright, within=0)
     assert close(read_photo(photo), upright, within=0)
@@ -82,6 +85,34 @@ def test_exif_rotation_is_honoured_and_only_once(orientation):
 def test_damaged_metadata_do_not_hide_the_pixels():
     data = encoded(Image.fromarray(gradient()), "JPEG", quality=95, exif=b"Exif\0\0MM\0*\0\0\0\x08\xff\xff broken")
     assert read_photo(data).size == (60, 40)
+
+
+def test_a_photo_is_turned_though_its_other_metadata_are_damaged(monkeypatch):
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    data = encoded(Image.fromarray(gradient()), "JPEG", quality=95, exif=exif)
+
+    def damaged(self, offset=8):
+        raise struct.error("a tag that cannot be written")
+
+    monkeypatch.setattr(Image.Exif, "tobytes", damaged)  # what Pillow does with the rest once it has turned a photo
+    assert read_photo(data).size == (40, 60)
+
+
+def test_a_picture_that_is_given_stays_as_it_is():
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    picture = Image.open(io.BytesIO(encoded(Image.fromarray(gradient()), "PNG", exif=exif)))
+    assert read_photo(picture).size == (40, 60)
+    assert picture.size == (60, 40) and picture.getexif()[0x0112] == 6 and picture.info
+
+
+def test_the_reason_comes_without_the_name():
+    with pytest.raises(UnreadablePhoto) as caught:
+        read_photo("none.jpg")
+    error = pickle.loads(pickle.dumps(caught.value))
+    assert (error.name, error.why) == ("none.jpg", "cannot be opened (No such file or directory).")
+    assert str(error) == f"none.jpg: {error.why}"
 
 
 @pytest.mark.parametrize("mode", ["L", "1", "CMYK", "YCbCr", "HSV"])
@@ -279,3 +310,20 @@ def test_a_wrong_folder_is_refused_where_it_is_named(tmp_path):
     ):
         with pytest.raises(UnseenError, match=reason):
             list_photos(folder)
+
+
+def test_find_photos(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("many/deep/b.png", "many/a.png", "many/.hidden", "odd[1].png"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    assert find_photos("many") == [Path("many/a.png"), Path("many/deep/b.png")]
+    assert find_photos(tmp_path / "many") == [tmp_path / "many/a.png", tmp_path / "many/deep/b.png"]
+    assert find_photos("many/**/*.png") == [Path("many/a.png"), Path("many/deep/b.png")]
+    assert find_photos("many/*") == [Path("many/a.png")]  # only files
+    assert find_photos("odd[1].png") == [Path("odd[1].png")]  # a file of that very name
+    assert find_photos("none.png") == [Path("none.png")]  # for the reader to report
+    (tmp_path / "empty").mkdir()
+    for place, reason in (("empty", "the folder contains no files"), ("*.bmp", r"\*\.bmp: no file matches")):
+        with pytest.raises(UnseenError, match=reason):
+            find_photos(place)

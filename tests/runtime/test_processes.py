@@ -20,7 +20,7 @@ TWO = """
 import torch
 from torch import nn
 from unseen.errors import UnseenError
-from unseen.processes import Processes
+from unseen.runtime.processes import Processes
 
 with Processes("cpu") as processes:
     rank = processes.rank

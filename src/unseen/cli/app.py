@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import json
 import math
+import re
 import sys
 from collections.abc import Callable
 from importlib import import_module
@@ -17,45 +18,79 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.markup import escape
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command
 
 from unseen.errors import UnseenError
 
-app = typer.Typer(
-    name="unseen",
-    help="Teach an image classifier classes it was never shown, from the class hierarchy and the class names alone.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode="rich",
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+# Command -> its module and its line in --help, in the order of --help. A module is imported when its command is run.
+COMMANDS = {
+    "demo": ("demo", "See it work: predict 21,842 classifiers, check them, and label sample photos."),
+    "classify": ("classify", "Label photos with any class, seen or unseen."),
+    "serve": ("serve", "Open a local web page: drop photos, compare bundles, add classes."),
+    "train": ("train", "Predict a classifier for every class of a hierarchy."),
+    "evaluate": ("evaluate", "Measure Hit@k on photos sorted by class."),
+    "calibrate": ("calibrate", "Choose the balance between seen and unseen classes."),
+    "features": ("features", "Compute the features of a folder of photos once and keep them."),
+    "finetune": ("finetune", "Finetune the network under its predicted classifiers (the paper's second stage)."),
+    "add": ("grow", "Add classes to a bundle without training."),
+    "remove": ("grow", "Remove classes from a bundle."),
+    "rename": ("grow", "Rename a class of a bundle."),
+    "taxonomy": ("taxonomy", "Check a class hierarchy, or get one for a list of names."),
+    "export": ("export", "Write network and classes as one file that runs without unseen."),
+    "compare": ("compare", "Train and evaluate all methods on the same data."),
+    "reproduce": ("reproduce", "Run a table of the paper and compare it with the published figures."),
+    "report": ("reproduce", "Make the report again from saved results."),
+    "bench": ("bench", "Measure how fast this machine is."),
+    "info": ("info", "Show versions, data and devices, or what a bundle contains."),
+}
+SETTINGS: dict[str, Any] = {
+    "no_args_is_help": True,
+    "add_completion": False,
+    "rich_markup_mode": "rich",
+    "pretty_exceptions_enable": False,
+    "context_settings": {"help_option_names": ["-h", "--help"]},
+}
+_loaded: dict[str, typer.Typer] = {}  # what the modules that were imported have registered
+
+
+class LazyCommands(TyperGroup):
+    """Lists all commands by their line in COMMANDS, and imports only the one that is run."""
+
+    def __init__(self, **settings: Any):
+        settings["commands"] = {name: TyperCommand(name, short_help=line) for name, (_, line) in COMMANDS.items()}
+        super().__init__(**settings)
+
+    def resolve_command(self, ctx, args):
+        if args[0] in COMMANDS:
+            self.commands[args[0]] = load_command(args[0])
+        return super().resolve_command(ctx, args)
+
+
+def load_command(name: str):
+    """The command of that name, imported with its options."""
+    import_module(f"unseen.cli.{COMMANDS[name][0]}")
+    return get_command(_loaded[name])
+
+
+app = typer.Typer(cls=LazyCommands, **SETTINGS)
+
+
+@app.callback()
+def unseen() -> None:
+    """Teach an image classifier classes it was never shown, from the class hierarchy and the class names alone."""
+
+
 stdout = Console(emoji=False)  # the ":boom" of module:boom is a name
 stderr = Console(stderr=True, emoji=False, soft_wrap=True)  # a message is one line of a log, however narrow the screen
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output and nothing else.")]
 
-# One module a command, in the order that --help lists them.
-COMMANDS = [
-    "demo",
-    "classify",
-    "serve",
-    "train",
-    "evaluate",
-    "calibrate",
-    "features",
-    "finetune",
-    "grow",
-    "taxonomy",
-    "export",
-    "compare",
-    "reproduce",
-    "bench",
-    "info",
-]
 
-
-def command(name: str, *, group: typer.Typer = app, examples: str = "") -> Callable:
+def command(name: str, *, group: typer.Typer | None = None, examples: str = "") -> Callable:
     """Register a function as a command: its examples go below --help, its `UnseenError`s become one line and exit 1."""
+    if group is None:
+        group = _loaded[name] = typer.Typer(**SETTINGS)
 
     def register(function: Callable) -> Callable:
         @functools.wraps(function)
@@ -63,7 +98,7 @@ def command(name: str, *, group: typer.Typer = app, examples: str = "") -> Calla
             try:
                 return function(*args, **kwargs)
             except UnseenError as error:
-                _fail(str(error))
+                _fail(with_options(error))
                 raise typer.Exit(1) from None
             except BrokenPipeError:
                 raise typer.Exit(1) from None
@@ -80,6 +115,22 @@ def command(name: str, *, group: typer.Typer = app, examples: str = "") -> Calla
         return run
 
     return register
+
+
+def command_group(name: str, help: str) -> typer.Typer:
+    """A command that has commands of its own: `unseen taxonomy check`."""
+    _loaded[name] = typer.Typer(help=help, **SETTINGS)
+    return _loaded[name]
+
+
+def with_options(error: UnseenError) -> str:
+    """The error's message, with options of the command line in place of the Python arguments that it names."""
+    message = str(error)
+    for argument in error.arguments:
+        name, _, value = argument.partition("=")
+        option = f"--{name.replace('_', '-')}" + ("" if value in ("", "True") else f" {value.strip(chr(39))}")
+        message = re.sub(rf"(?<![\w-]){re.escape(argument)}(?!\w)", lambda _, option=option: option, message)
+    return message
 
 
 def _fail(message: str) -> None:
@@ -132,6 +183,4 @@ def _plain(value: Any) -> Any:
 def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="backslashreplace")  # whatever a file is called, its name can be told
-    for name in COMMANDS:
-        import_module(f"unseen.cli.{name}")
     app()

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import glob
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
 
-from unseen.cli.app import JsonFlag, command, emit, escaped, say, stdout
-from unseen.errors import UnseenError
+from unseen.cli.app import JsonFlag, command, emit, escaped, say, stdout, tell
 
-BATCH = 32
+if TYPE_CHECKING:
+    from unseen.classifier import ZeroShotClassifier
+    from unseen.photos.reading import Source
+    from unseen.recognition import Answer, Explanation
 
 
 @command(
@@ -40,90 +41,72 @@ def classify(
     json_: JsonFlag = False,
 ) -> None:
     """Name what photos show, among every class of a bundle: those the network was trained on and those it never saw."""
-    sources = list(find_photos(photos))
+    from unseen.recognition import Answer, Unreadable
+
+    names, sources = read_arguments(photos)
     model = open_model(bundle, device)
-    model.scorer(candidates, seen_shift)  # a wrong name or number is told before the work begins
-    answers, unreadable = label_photos(model, sources, k, candidates, seen_shift)
-    reasons = explanations(model, answers) if explain else {}
+    found = list(zip(names, model.classify(sources, k, candidates, seen_shift, show_progress=True), strict=True))
+    answers = [(name, answer) for name, answer in found if isinstance(answer, Answer)]
+    unreadable = [{"photo": name, "why": item.why} for name, item in found if isinstance(item, Unreadable)]
+    reasons = explain_best(model, answers) if explain else {}
     result = {
         "photos": [
-            {"photo": name, "labels": [label.as_dict() for label in labels]}
-            | ({"explanation": reasons[labels[0].id].as_dict()} if explain and labels else {})
-            for name, labels in answers
+            {"photo": name}
+            | answer.as_dict()
+            | ({"explanation": reasons[answer[0].id].as_dict()} if explain and answer else {})
+            for name, answer in answers
         ],
         "unreadable": unreadable,
     }
-    emit(result, json_, lambda: [show_labels(name, labels) for name, labels in answers])
-    if not json_:
-        for reason in reasons.values():
-            _show_explanation(model, reason)
-        for item in unreadable:
-            say(f"[red]unreadable[/red] {escaped(item['photo'])}: {escaped(item['why'])}")
+    emit(result, json_, lambda: _show(model, answers, reasons, unreadable))
     if not answers:
         raise typer.Exit(1)
 
 
-def open_model(bundle: Path | None, device: str):
-    from unseen.classifier import ZeroShotClassifier, load
+def open_model(bundle: Path | None, device: str) -> ZeroShotClassifier:
+    from unseen.classifier import load
     from unseen.training.default import default_bundle
 
-    return ZeroShotClassifier(default_bundle(say), device=device) if bundle is None else load(bundle, device=device)
+    return load(default_bundle(tell) if bundle is None else bundle, device=device)
 
 
-def find_photos(arguments: Iterable[str]) -> Iterator[tuple[str, object]]:
-    """(name to show, what to read) for files, folders, globs and `-`."""
+def read_arguments(arguments: Iterable[str]) -> tuple[list[str], list[Source]]:
+    """The photos named on the command line: the name to show for each, and what to read."""
+    from unseen.photos import find_photos
+
+    found: list[tuple[str, Source]] = []
     for argument in arguments:
-        path = Path(argument)
         if argument == "-":
-            yield "-", sys.stdin.buffer.read()
-        elif path.is_dir():
-            inside = sorted(item for item in path.rglob("*") if item.is_file() and not item.name.startswith("."))
-            if not inside:
-                raise UnseenError(f"{argument}: the folder holds no files")
-            yield from ((str(item), item) for item in inside)
-        elif any(sign in argument for sign in "*?[") and not path.exists():
-            matches = sorted(glob.glob(argument, recursive=True))
-            if not matches:
-                raise UnseenError(f"{argument}: no file matches")
-            yield from ((item, Path(item)) for item in matches if Path(item).is_file())
+            found.append(("-", sys.stdin.buffer.read()))
         else:
-            yield argument, path
+            found += [(str(path), path) for path in find_photos(argument)]
+    return [name for name, _ in found], [source for _, source in found]
 
 
-def label_photos(model, sources: list[tuple[str, object]], k: int, candidates: str, seen_shift: float):
-    """Labels for each readable photo, in order, and the unreadable ones with the reason."""
-    import numpy as np
-
-    from unseen.photos import read_photo
-    from unseen.runtime.progress import progress
-
-    answers, unreadable, wanted = [], [], model.backbone.transform.resize
-    with progress("Looking at photos", len(sources), enabled=len(sources) > BATCH) as bar:
-        for start in range(0, len(sources), BATCH):
-            names, images = [], []
-            for name, source in sources[start : start + BATCH]:
-                try:
-                    images.append(read_photo(source, short_side=wanted))
-                    names.append(name)
-                except UnseenError as error:
-                    unreadable.append({"photo": name, "why": str(error)})
-                bar.advance()
-            if images:
-                labels = model.labels(np.asarray(model.features(images)), k, candidates, seen_shift)
-                answers += list(zip(names, labels, strict=True))
-    return answers, unreadable
-
-
-def explanations(model, answers) -> dict:
-    """Why, for the best label of each photo: each label once."""
-    best = dict.fromkeys(labels[0].id for _, labels in answers if labels)
+def explain_best(model: ZeroShotClassifier, answers: Iterable[tuple[str, Answer]]) -> dict[str, Explanation]:
+    """Why, for the best label of each photo: each class once."""
+    best = dict.fromkeys(answer[0].id for _, answer in answers if answer)
     return {id: model.explain(id) for id in best}
 
 
-def show_labels(name: str, labels) -> None:
+def _show(
+    model: ZeroShotClassifier,
+    answers: Iterable[tuple[str, Answer]],
+    reasons: dict[str, Explanation],
+    unreadable: list[dict[str, Any]],
+) -> None:
+    for name, answer in answers:
+        show_answer(name, answer)
+    for reason in reasons.values():
+        _show_explanation(model, reason)
+    for item in unreadable:
+        say(f"[red]unreadable[/red] {escaped(item['photo'])}: {escaped(item['why'])}")
+
+
+def show_answer(name: str, answer: Answer) -> None:
     table = Table("", "label", "id", "score", "trust", title=escaped(name), title_justify="left", title_style="bold")
-    top = max((label.score for label in labels), default=1.0)
-    for place, label in enumerate(labels, 1):
+    top = max((label.score for label in answer), default=1.0)
+    for place, label in enumerate(answer, 1):
         mark = "[green]seen[/green]" if label.seen else "[magenta]unseen[/magenta]"
         bar = "█" * max(1, round(12 * label.score / top)) if top > 0 else ""
         trust = "" if label.trust is None else f"{label.trust:.2f}"
@@ -133,7 +116,7 @@ def show_labels(name: str, labels) -> None:
     stdout.print(table)
 
 
-def _show_explanation(model, reason) -> None:
+def _show_explanation(model: ZeroShotClassifier, reason: Explanation) -> None:
     taxonomy = model.bundle.taxonomy
     trust = "" if reason.trust is None else f", trust {reason.trust:.2f}"
     stdout.print(f"[bold]{escaped(reason.name)}[/bold] " + escaped(f"({reason.id}{trust}): {reason.definition}"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +9,6 @@ import typer
 from rich.table import Table
 
 from unseen.cli.app import JsonFlag, command, emit, escaped, stdout, tell
-from unseen.errors import UnseenError
 
 
 @command(
@@ -52,31 +50,26 @@ def evaluate(
     from unseen.evaluation.protocol import evaluate as measure
 
     model = load(bundle, device=device)
-    shift = chosen_number("--seen-shift", seen_shift, model.bundle, "seen_shift")
-    threshold = None if novelty is None else chosen_number("--novelty", novelty, model.bundle, "novelty_threshold")
     result = measure(
-        model, list(images), candidates, with_seen, shift, ties, novelty=threshold, workers=workers, say=tell
+        model,
+        list(images),
+        candidates,
+        with_seen,
+        number_or_text(seen_shift),
+        ties,
+        novelty=None if novelty is None else number_or_text(novelty),
+        workers=workers,
+        say=tell,
     )
     emit(result.as_dict(per_class), json_, lambda: _show(result, per_class))
 
 
-def chosen_number(option: str, text: str, bundle, key: str) -> float:
-    """A number as it was typed, or `auto`: what `unseen calibrate` left in the bundle."""
-    if text != "auto":
-        try:
-            number = float(text)
-        except ValueError:
-            number = math.nan
-        if not math.isfinite(number):
-            raise UnseenError(f"{option} is a finite number or auto, not {text!r}")
-        return number
-    chosen = bundle.solution.details.get("calibration")
-    if not chosen:
-        raise UnseenError(
-            f"nothing was chosen for {option} auto in this bundle yet: "
-            "`unseen calibrate BUNDLE --images SEEN_PHOTOS --out BUNDLE`"
-        )
-    return float(chosen[key])
+def number_or_text(typed: str) -> float | str:
+    """A number where it is one; what else it may be, such as `auto`, the library knows."""
+    try:
+        return float(typed)
+    except ValueError:
+        return typed
 
 
 def _show(result, per_class: bool) -> None:

@@ -8,12 +8,11 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from unseen.cli.app import JsonFlag, app, command, emit, escaped, say, stdout
+from unseen.cli.app import JsonFlag, command, command_group, emit, escaped, say, stdout
 from unseen.errors import UnseenError
 
 SHOWN = 20  # classes that are listed one by one
-group = typer.Typer(help="Check a class hierarchy, or get one for a list of names.", no_args_is_help=True)
-app.add_typer(group, name="taxonomy")
+group = command_group("taxonomy", "Check a class hierarchy, or get one for a list of names.")
 
 
 @command(

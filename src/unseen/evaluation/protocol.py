@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from unseen.bundle import Bundle
 from unseen.errors import UnseenError
 from unseen.evaluation.metrics import KS, HitCounter, SeenUnseenCurve, harmonic_mean, hits
 from unseen.evaluation.novelty import NoveltyDetector, judged_ranks
@@ -55,10 +56,10 @@ def evaluate(
     images: str | Path | FeatureStore | Sequence[str | Path | FeatureStore],
     candidates: str | Sequence[str] = "unseen",
     with_seen: bool = False,
-    seen_shift: float = 0.0,
+    seen_shift: float | str = 0.0,
     ties: str = "realistic",
     ks: Sequence[int] = KS,
-    novelty: float | None = None,
+    novelty: float | str | None = None,
     workers: int = 2,
     show_progress: bool = True,
     say: Callable[[str], None] = lambda message: None,
@@ -67,9 +68,10 @@ def evaluate(
 
     `seen_shift` is taken off the scores of seen classes. `novelty` is a threshold of the network's confidence: figures
     with it are reported beside the others; photos above it compete among seen classes only, the rest among unseen ones.
+    Either may be "auto": what `unseen.calibrate` chose for the bundle.
     """
-    if novelty is not None and not math.isfinite(novelty):
-        raise UnseenError(f"novelty must be a finite number, not {novelty}")
+    seen_shift = _chosen("seen_shift", seen_shift, model.bundle, "seen_shift")
+    novelty = None if novelty is None else _chosen("novelty", novelty, model.bundle, "novelty_threshold")
     sources = images if isinstance(images, (list, tuple)) else [images]
     _refuse_twice(sources)
     bundle = model.bundle
@@ -83,7 +85,10 @@ def evaluate(
     judge = None
     if novelty is not None:
         if curve is None:
-            raise UnseenError("a novelty detector needs seen and unseen candidates: add the seen ones with --with-seen")
+            raise UnseenError(
+                "a novelty detector needs seen and unseen candidates: add the seen ones with with_seen=True",
+                "with_seen=True",
+            )
         judge = _Judge(NoveltyDetector(novelty), HitCounter(ids_of_candidates, sorted({1, *ks}), ties), is_seen)
     scorer = model.scorer(candidates, seen_shift, with_seen)
     skipped, empty, unreadable = set(), set(), 0
@@ -124,6 +129,21 @@ def evaluate(
         per_class=counter.table(),
         curve=curve,
     )
+
+
+def _chosen(argument: str, value: float | str, bundle: Bundle, key: str) -> float:
+    """A number as it was given; for "auto" the one that a calibration left in the bundle."""
+    if value == "auto":
+        if bundle.calibration is None:
+            raise UnseenError(
+                f"{argument} cannot be auto: this bundle is not calibrated. Calibrate it on photos of seen classes, "
+                "with `unseen calibrate`.",
+                argument,
+            )
+        return float(getattr(bundle.calibration, key))
+    if isinstance(value, str) or not math.isfinite(value):
+        raise UnseenError(f"{argument} must be a finite number or auto, not {value!r}", argument)
+    return float(value)
 
 
 def _open(model: Recogniser, source, workers: int, show_progress: bool, say) -> FeatureStore:

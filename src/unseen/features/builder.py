@@ -18,7 +18,7 @@ from torch.utils.data import DataLoader, Dataset
 from unseen.backbones import Backbone, PhotoTransform
 from unseen.errors import UnseenError
 from unseen.features.store import BLOCK, Index, Source, block_path, blocks_of, read_features, read_index, write_block
-from unseen.photos import photos_in
+from unseen.photos import UnreadablePhoto, photos_in
 from unseen.runtime.progress import Bar
 from unseen.runtime.threads import separate_threads, thread_count
 from unseen.runtime.workers import watch_workers
@@ -74,9 +74,7 @@ class Builder:
                 rate = self.new / (time.monotonic() - started)
                 bar.advance(0, photos=f"{self.new:,}", rate=f"{rate:.0f}/s")
 
-        watch_workers(
-            look, "What is done is kept; run it again with fewer --workers, or 0, or with more (shared) memory."
-        )
+        watch_workers(look, "What is done is kept: run it again with fewer workers, or with more (shared) memory.")
 
     def _batches(self, classes: list[str]) -> Iterator[list[str]]:
         """Paths of the photos to read, in batches; planned one class at a time, as the workers need them."""
@@ -149,7 +147,8 @@ class Builder:
             if why is None and not np.isfinite(row).all():
                 raise UnseenError(
                     f"{block.class_id}/{block.sources[place].name}: its features are too large for fp16. "
-                    "Make another store with --precision fp32."
+                    "Make another store with precision='fp32'.",
+                    "precision='fp32'",
                 )
             self.new += why is None
             self._fill(block, place, row if why is None else why)
@@ -269,8 +268,8 @@ class _Reader(Dataset):
         for i, path in enumerate(paths):
             try:
                 pixels[i] = self.transform.open(path)
-            except UnseenError as error:
-                reasons[i] = str(error).removeprefix(f"{path}: ")
+            except UnreadablePhoto as error:
+                reasons[i] = error.why
             except Exception as error:  # one odd photo among millions must not end the work
                 reasons[i] = f"cannot be prepared ({type(error).__name__}: {error})."
         return pixels, reasons

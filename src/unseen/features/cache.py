@@ -14,9 +14,6 @@ from unseen.features.store import FeatureStore, describe_network
 from unseen.runtime.folders import cache_folder
 
 if TYPE_CHECKING:
-    pass
-
-if TYPE_CHECKING:
     from unseen.backbones import Backbone
 
 

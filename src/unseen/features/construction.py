@@ -8,13 +8,12 @@ the folder. See `unseen.features.store` for what lies on disk.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,7 @@ from unseen.errors import UnseenError
 from unseen.features.builder import Builder
 from unseen.features.store import FORMAT, PRECISIONS, FeatureStore, check_network, describe_network, read_about
 from unseen.photos import list_classes
-from unseen.runtime.files import write_atomically, writing
+from unseen.runtime.files import locked, write_atomically, writing
 from unseen.runtime.processes import Processes
 from unseen.runtime.progress import progress
 
@@ -85,7 +84,7 @@ def build_store(
     with Processes(str(backbone.device)) as processes, ExitStack() as held:
         classes, dtype = _first_does(processes, lambda: _prepare(images, out, backbone, precision, held))
         mine = classes[processes.rank :: processes.world]
-        builder = Builder(images, out, backbone, PRECISIONS[dtype], batch, _workers(workers), retry_unreadable)
+        builder = Builder(images, out, backbone, PRECISIONS[dtype], batch, count_workers(workers), retry_unreadable)
         with progress("Reading photos", len(mine), show_progress) as bar:
             builder.run(mine, bar)
         parts = processes.gather((builder.counts, builder.new))
@@ -123,7 +122,7 @@ def _prepare(
     known = FeatureStore.is_store(out)
     if not known and out.exists() and (not out.is_dir() or any(item.name != "lock" for item in out.iterdir())):
         raise UnseenError(f"{out}: is neither empty nor a feature store. Choose another folder.")
-    held.enter_context(_only_writer(out))
+    held.enter_context(locked(out / "lock", f"{out}: another process is writing to this feature store."))
     if known:
         about = read_about(out)
         check_network(out, about, backbone)
@@ -134,22 +133,6 @@ def _prepare(
         about = {"format": FORMAT, "network": describe_network(backbone), "precision": precision or "fp16"}
         write_atomically(out / "store.json", json.dumps(about, indent=1).encode())
     return classes, about["precision"]
-
-
-@contextmanager
-def _only_writer(out: Path) -> Iterator[None]:
-    """Two runs must not write to one store. The lock belongs to this process alone, and ends with it in any case."""
-    with writing(out):
-        out.mkdir(parents=True, exist_ok=True)
-        file = open(out / "lock", "a")  # noqa: SIM115
-    with file:
-        try:
-            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except (BlockingIOError, PermissionError):
-            raise UnseenError(f"{out}: another process is writing to this feature store.") from None
-        except OSError:  # a file system without locks
-            pass
-        yield
 
 
 def _finish(out: Path, counts: dict[str, list[int]]) -> None:
@@ -166,7 +149,8 @@ def _finish(out: Path, counts: dict[str, list[int]]) -> None:
     write_atomically(out / "contents.json", json.dumps({"classes": counts}, indent=0).encode())
 
 
-def _workers(asked: int | None) -> int:
+def count_workers(asked: int | None) -> int:
+    """Processes that read photos: as many as asked for, else one for each CPU that this process may use, at most 8."""
     if asked is not None:
         return asked
     cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,7 +1,8 @@
-"""Folders of photos, one subfolder a class."""
+"""Where photos lie: single files, globs, and folders with one subfolder a class."""
 
 from __future__ import annotations
 
+import glob
 import os
 from collections.abc import Collection, Iterator
 from pathlib import Path
@@ -13,6 +14,25 @@ from unseen.errors import UnseenError
 class Photo(NamedTuple):
     class_id: str
     path: Path
+
+
+def find_photos(place: str | os.PathLike[str]) -> list[Path]:
+    """The photos that a user names: all files below a folder but hidden ones, all that match a glob, or one file.
+
+    A single file need not exist: whether it can be read is for the reader to tell.
+    """
+    text, path = os.fspath(place), Path(place)
+    if path.is_dir():
+        found = sorted(item for item in path.rglob("*") if item.is_file() and not item.name.startswith("."))
+        if not found:
+            raise UnseenError(f"{text}: the folder contains no files")
+        return found
+    if any(sign in text for sign in "*?[") and not path.exists():
+        found = [Path(item) for item in sorted(glob.glob(text, recursive=True)) if os.path.isfile(item)]
+        if not found:
+            raise UnseenError(f"{text}: no file matches")
+        return found
+    return [path]
 
 
 def list_classes(folder: str | os.PathLike) -> list[str]:

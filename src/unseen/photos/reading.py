@@ -1,4 +1,4 @@
-"""Photos as they come: files of any format that Pillow reads, bytes, arrays; and folders of them, one a class."""
+"""Photos as they come: files of any format that Pillow reads, bytes, arrays."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import stat
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
-from PIL import Image, UnidentifiedImageError
+from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 
 from unseen.errors import UnseenError
 
@@ -19,21 +19,28 @@ MAX_PIXELS = 178_956_970
 """The largest photo that is decoded unless told otherwise, by its width x height: half a gigabyte as RGB, and the point
 at which Pillow itself refuses a decompression bomb. 13,377 x 13,377 pixels pass, 20,000 x 20,000 do not."""
 
-Source = Any  # str | os.PathLike | bytes | BinaryIO | PIL.Image.Image | numpy.ndarray | torch.Tensor
+if TYPE_CHECKING:
+    import torch
 
-# EXIF orientation -> what brings the photo upright.
-_UPRIGHT = {
-    2: Image.Transpose.FLIP_LEFT_RIGHT,
-    3: Image.Transpose.ROTATE_180,
-    4: Image.Transpose.FLIP_TOP_BOTTOM,
-    5: Image.Transpose.TRANSPOSE,
-    6: Image.Transpose.ROTATE_270,
-    7: Image.Transpose.TRANSVERSE,
-    8: Image.Transpose.ROTATE_90,
-}
-_ORIENTATION = 0x0112
+    Source = (
+        str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO | Image.Image | np.ndarray | torch.Tensor
+    )
+else:
+    Source = Any
+
 _RUNS_A_PROGRAM = {"EPS", "WMF", "EMF"}  # Pillow hands these to Ghostscript or to Windows
 _pixel_limit = threading.Lock()
+
+
+class UnreadablePhoto(UnseenError):
+    """A photo that cannot be read: the message begins with its name, `why` does not."""
+
+    def __init__(self, name: str, why: str):
+        super().__init__(f"{name}: {why}")
+        self.name, self.why = name, why
+
+    def __reduce__(self) -> tuple:  # it may come from a worker process
+        return type(self), (self.name, self.why)
 
 
 def read_photo(source: Source, max_pixels: int = MAX_PIXELS, short_side: int | None = None) -> Image.Image:
@@ -44,7 +51,7 @@ def read_photo(source: Source, max_pixels: int = MAX_PIXELS, short_side: int | N
     frame is taken, 16 bits are scaled to 8. Colour profiles are not applied.
 
     `short_side` says how many pixels are wanted: a much larger JPEG is decoded at 1/2, 1/4 or 1/8 scale, as long as
-    twice as many are left. Whatever cannot be read raises UnseenError with the reason.
+    twice as many are left. Whatever cannot be read raises UnreadablePhoto.
     """
     if isinstance(source, Image.Image):
         with _telling("the picture"):
@@ -59,39 +66,40 @@ def read_photo(source: Source, max_pixels: int = MAX_PIXELS, short_side: int | N
     if hasattr(source, "read"):
         data = source.read()
         if isinstance(data, str):
-            raise UnseenError("The photo was opened as text: open it with mode 'rb'.")
+            raise UnreadablePhoto("the photo", "was opened as text: open it with mode 'rb'.")
         return _decode(io.BytesIO(data), str(getattr(source, "name", "the photo")), max_pixels, short_side)
     if isinstance(source, (str, os.PathLike)):
         path = os.fsdecode(source)
         with _open_file(path) as file:
             return _decode(file, path, max_pixels, short_side)
-    raise UnseenError(
-        f"A photo can be a path, bytes, a file, a PIL picture, an array or a tensor, not {type(source).__name__}."
+    raise UnreadablePhoto(
+        "the photo",
+        f"must be a path, bytes, a file, a PIL picture, an array or a tensor, not {type(source).__name__}.",
     )
 
 
 def _open_file(path: str) -> BinaryIO:
     if path.startswith(("http://", "https://")):
-        raise UnseenError(f"{path}: photos are read from disk, not from the web. Download it first.")
+        raise UnreadablePhoto(path, "photos are read from disk, not from the web. Download it first.")
     try:
         mode = os.stat(path).st_mode
         if stat.S_ISDIR(mode):
-            raise UnseenError(f"{path}: is a folder, not a photo.")
+            raise UnreadablePhoto(path, "is a folder, not a photo.")
         if not stat.S_ISREG(mode):  # a pipe or a device could block for ever
-            raise UnseenError(f"{path}: is not a regular file.")
+            raise UnreadablePhoto(path, "is not a regular file.")
         return open(path, "rb")
     except (OSError, ValueError) as error:  # ValueError: a null character in the name
         why = getattr(error, "strerror", None) or str(error)
-        raise UnseenError(f"{path}: cannot be opened ({why}).") from None
+        raise UnreadablePhoto(path, f"cannot be opened ({why}).") from None
 
 
 def _decode(file: BinaryIO, name: str, max_pixels: int, short_side: int | None) -> Image.Image:
     if file.seek(0, io.SEEK_END) == 0:
-        raise UnseenError(f"{name}: is empty (0 bytes).")
+        raise UnreadablePhoto(name, "is empty (0 bytes).")
     file.seek(0)
     with _telling(name), _open_image(file) as image:
         if image.format in _RUNS_A_PROGRAM:
-            raise UnseenError(f"{name}: {image.format} files are drawn by another program and are not read.")
+            raise UnreadablePhoto(name, f"{image.format} files are drawn by another program and are not read.")
         _check_size(image, name, max_pixels)
         if short_side and image.format in ("JPEG", "MPO"):
             image.draft(image.mode, (2 * short_side, 2 * short_side))
@@ -116,24 +124,26 @@ def _telling(name: str) -> Iterator[None]:
     except UnseenError:
         raise
     except UnidentifiedImageError:
-        raise UnseenError(f"{name}: is not a picture in any format that Pillow reads.") from None
+        raise UnreadablePhoto(name, "is not a picture in any format that Pillow reads.") from None
     except Exception as error:  # a damaged file can make a decoder raise nearly anything
-        raise UnseenError(f"{name}: cannot be decoded ({str(error) or type(error).__name__}).") from None
+        raise UnreadablePhoto(name, f"cannot be decoded ({str(error) or type(error).__name__}).") from None
 
 
 def _check_size(image: Image.Image, name: str, max_pixels: int) -> None:
     width, height = image.size
     if width * height > max_pixels:
-        raise UnseenError(
-            f"{name}: {width} x {height} pixels are more than the limit of {max_pixels:,}. "
-            "Make it smaller, or raise max_pixels."
+        raise UnreadablePhoto(
+            name,
+            f"{width} x {height} pixels are more than the limit of {max_pixels:,}. "
+            "Make it smaller, or raise max_pixels.",
         )
     if not width or not height:
-        raise UnseenError(f"{name}: has no pixels.")
+        raise UnreadablePhoto(name, "has no pixels.")
 
 
 def _convert(image: Image.Image, name: str) -> Image.Image:
     """Any mode -> RGB, upright."""
+    image.load()  # Pillow turns some formats (TIFF) while it decodes them: only then is it known what is left to do
     orientation = _orientation(image)
     if image.mode.startswith("I") or image.mode == "F":
         image = _from_array(np.asarray(image), name)
@@ -142,26 +152,25 @@ def _convert(image: Image.Image, name: str) -> Image.Image:
         white = Image.new("RGB", image.size, "white")
         white.paste(image, mask=image.getchannel("A"))
         image = white
-    elif image.mode != "RGB":
-        image = image.convert("RGB")
     else:
-        image = image.copy()
-    if orientation in _UPRIGHT:
-        image = image.transpose(_UPRIGHT[orientation])
-    image.info = {}  # the metadata no longer hold: read again, the picture must not be turned a second time
+        image = image.convert("RGB")  # always a copy
+    image.info = {}  # the metadata no longer apply: read again, the picture must not be turned a second time
+    if orientation is not None:
+        image.getexif()[ExifTags.Base.Orientation] = orientation  # alone: Pillow gives up where other tags are damaged
+        ImageOps.exif_transpose(image, in_place=True)
     return image
 
 
 def _orientation(image: Image.Image) -> int | None:
     try:
-        return image.getexif().get(_ORIENTATION)
+        return image.getexif().get(ExifTags.Base.Orientation)
     except Exception:  # damaged metadata do not make the pixels unreadable
         return None
 
 
 def _from_tensor(tensor) -> Image.Image:
     if tensor.ndim != 3 or tensor.shape[0] not in (1, 3, 4):
-        raise UnseenError(f"A photo as a tensor is 3 x height x width, not {tuple(tensor.shape)}.")
+        raise UnreadablePhoto("the tensor", f"a photo is 3 x height x width, not {tuple(tensor.shape)}.")
     if tensor.is_floating_point():
         tensor = tensor.float()  # numpy has no bfloat16
     return _from_array(tensor.detach().cpu().numpy().transpose(1, 2, 0), "the tensor")
@@ -171,7 +180,7 @@ def _from_array(array: np.ndarray, name: str) -> Image.Image:
     if array.ndim == 3 and array.shape[2] == 1:
         array = array[:, :, 0]
     if not (array.ndim == 2 or (array.ndim == 3 and array.shape[2] in (3, 4))) or not array.size:
-        raise UnseenError(f"{name}: a photo is height x width, or height x width x 3 (or 4), not {array.shape}.")
+        raise UnreadablePhoto(name, f"a photo is height x width, or height x width x 3 (or 4), not {array.shape}.")
     return _convert(Image.fromarray(np.ascontiguousarray(_eight_bits(array, name))), name)
 
 
@@ -182,16 +191,16 @@ def _eight_bits(array: np.ndarray, name: str) -> np.ndarray:
     if array.dtype == bool:
         return array.astype(np.uint8) * 255
     if array.dtype.kind not in "uif":
-        raise UnseenError(f"{name}: pixels of type {array.dtype} are not understood.")
+        raise UnreadablePhoto(name, f"pixels of type {array.dtype} are not understood.")
     low, high = array.min(), array.max()  # both are NaN if any pixel is
     if array.dtype.kind == "f":
         if not (low >= 0 and high <= 1):
-            raise UnseenError(
-                f"{name}: float pixels must lie within 0..1 (these: {low:g}..{high:g}). Divide by the white value."
+            raise UnreadablePhoto(
+                name, f"float pixels must lie within 0..1 (these: {low:g}..{high:g}). Divide by the white value."
             )
         return np.rint(array * 255).astype(np.uint8)
     if low < 0 or high > 65535:
-        raise UnseenError(f"{name}: whole-number pixels must lie within 0..255 or 0..65535 (these: {low}..{high}).")
+        raise UnreadablePhoto(name, f"integer pixels must lie within 0..255 or 0..65535 (these: {low}..{high}).")
     if array.dtype.itemsize == 2 or high > 255:
         return ((array.astype(np.uint32) + 128) // 257).astype(np.uint8)
     return array.astype(np.uint8)

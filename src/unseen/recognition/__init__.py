@@ -1,7 +1,8 @@
 """A bundle and its network at work: photos in, labels out, and why."""
 
+from unseen.recognition.answers import Answer, Label, Unreadable
 from unseen.recognition.explanations import Explanation, explain
-from unseen.recognition.labels import Label
+from unseen.recognition.photo_features import PhotoFeatures
 from unseen.recognition.recogniser import Recogniser
 
-__all__ = ["Explanation", "Label", "Recogniser", "explain"]
+__all__ = ["Answer", "Explanation", "Label", "PhotoFeatures", "Recogniser", "Unreadable", "explain"]

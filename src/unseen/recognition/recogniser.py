@@ -1,4 +1,13 @@
-"""A bundle and its network at work: photos -> features -> scores -> labels, one call each."""
+"""A bundle and its network at work: photos -> features -> scores -> labels, one call each.
+
+The command line, Python and the page all go this way:
+
+    found = model.look_at(photos)                # read, transform, features (`recognition.photo_features`)
+    rows, scores = model.best(found.matrix, k)   # the k best candidates of each photo
+    model.answer(rows[0], scores[0])             # an Answer, with its labels
+
+`classify` is all of it in one call.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +15,16 @@ import math
 from collections.abc import Sequence
 from copy import copy
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
+import torch
 
 from unseen.bundle import Bundle
 from unseen.errors import UnseenError
-from unseen.recognition.labels import Label
+from unseen.photos.reading import Source, UnreadablePhoto
+from unseen.recognition.answers import Answer, Label, Unreadable
+from unseen.recognition.photo_features import BATCH, PhotoFeatures, look_at
 from unseen.runtime.devices import choose_device
 from unseen.scoring.candidates import resolve_candidates
 from unseen.scoring.scorer import Scorer
@@ -43,15 +55,16 @@ class Recogniser:
         backbone = self._backbone or self.bundle.load_backbone()
         return backbone.to(self._torch_device)
 
-    def features(self, photos: Sequence[Any], batch: int = 32) -> np.ndarray:
-        """Features (n x D) of photos: paths, bytes, PIL images, arrays or tensors."""
-        import torch
+    def look_at(self, photos: Sequence[Source], batch: int = BATCH, show_progress: bool = False) -> PhotoFeatures:
+        """Features of photos: paths, bytes, PIL images, arrays or tensors; what cannot be read is listed apart."""
+        return look_at(self.backbone, photos, batch, show_progress)
 
-        found = []
-        for start in range(0, len(photos), batch):
-            pixels = [self.backbone.transform.open(photo) for photo in photos[start : start + batch]]
-            found.append(self.backbone.features(torch.stack(pixels)).float().cpu().numpy())
-        return np.concatenate(found) if found else np.zeros((0, self.bundle.backbone.num_features), np.float32)
+    def features(self, photos: Sequence[Source], batch: int = BATCH) -> np.ndarray:
+        """Features (n x D) of photos, all of which must be readable."""
+        found = self.look_at(photos, batch)
+        for item in found.unreadable.values():
+            raise UnreadablePhoto(item.photo, item.why)
+        return found.matrix
 
     def candidates(self, spec: str | Sequence[str] = "any", with_seen: bool = False) -> np.ndarray:
         """Rows of the classes that a photo may be assigned to; see `unseen.scoring.candidates` for the names."""
@@ -88,7 +101,7 @@ class Recogniser:
     ) -> Scorer:
         """What ranks points over the candidates. The gathered classifiers of a few candidate lists are kept."""
         if not math.isfinite(seen_shift):  # every comparison with NaN fails: each photo would be a hit, or get no label
-            raise UnseenError(f"seen_shift must be a finite number, not {seen_shift}")
+            raise UnseenError(f"seen_shift must be a finite number, not {seen_shift}", "seen_shift")
         key = (candidates if isinstance(candidates, str) else tuple(candidates), with_seen)
         if key not in self._scorers:
             while len(self._scorers) >= KEPT_SCORERS:
@@ -106,32 +119,66 @@ class Recogniser:
         return scorer
 
     @cached_property
-    def _torch_device(self):
+    def _torch_device(self) -> torch.device:
         return choose_device(self.device)
 
+    # -- answers ---------------------------------------------------------------------------------------------------
+
+    @overload
     def classify(
         self,
-        photos: Any,
+        photos: list[Source] | tuple[Source, ...],
         k: int = 5,
         candidates: str | Sequence[str] = "any",
         seen_shift: float = 0.0,
-    ) -> list[Label] | list[list[Label]]:
-        """The k best labels of a photo, best first; for a list of photos, a list for each."""
-        several = isinstance(photos, (list, tuple))
-        found = self.labels(self.features(photos if several else [photos]), k, candidates, seen_shift)
-        return found if several else found[0]
+        *,
+        show_progress: bool = False,
+    ) -> list[Answer | Unreadable]: ...
+    @overload
+    def classify(
+        self,
+        photos: Source,
+        k: int = 5,
+        candidates: str | Sequence[str] = "any",
+        seen_shift: float = 0.0,
+        *,
+        show_progress: bool = False,
+    ) -> Answer: ...
+    def classify(
+        self,
+        photos: Source | list[Source] | tuple[Source, ...],
+        k: int = 5,
+        candidates: str | Sequence[str] = "any",
+        seen_shift: float = 0.0,
+        *,
+        show_progress: bool = False,
+    ) -> Answer | list[Answer | Unreadable]:
+        """The answer for a photo, with its k best labels; for a list of photos, a list with an entry for each.
 
-    def labels(
+        A single photo that cannot be read raises UnseenError; in a list, `Unreadable` stands in its place.
+        """
+        self.scorer(candidates, seen_shift)  # a wrong name or number is reported before the work begins
+        if not isinstance(photos, (list, tuple)):
+            return self.answers(self.features([photos]), k, candidates, seen_shift)[0]
+        found = self.look_at(photos, show_progress=show_progress)
+        return found.align(self.answers(found.matrix, k, candidates, seen_shift))
+
+    def answers(
         self, features: np.ndarray, k: int = 5, candidates: str | Sequence[str] = "any", seen_shift: float = 0.0
-    ) -> list[list[Label]]:
-        """The k best labels of each row of features."""
-        if k < 1:
-            raise UnseenError(f"k, the number of labels, must be 1 or more; not {k}")
-        best, scores = self.scorer(candidates, seen_shift).top_k(self.points(features), k)
-        return [
-            [self.label(int(row), float(score)) for row, score in zip(*pair, strict=True) if np.isfinite(score)]
-            for pair in zip(best, scores, strict=True)
-        ]
+    ) -> list[Answer]:
+        """The answer for each row of features, with its k best labels."""
+        return [self.answer(*pair) for pair in zip(*self.best(features, k, candidates, seen_shift), strict=True)]
+
+    def best(
+        self, features: np.ndarray, k: int = 5, candidates: str | Sequence[str] = "any", seen_shift: float = 0.0
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """(rows, scores), both n x k: the best candidates for each row of features; the rest is -1 and -inf."""
+        return self.scorer(candidates, seen_shift).top_k(self.points(features), k)
+
+    def answer(self, rows: np.ndarray, scores: np.ndarray) -> Answer:
+        """The answer for one photo from its best classes; those without a score are left out."""
+        best = zip(rows.tolist(), scores.tolist(), strict=True)
+        return Answer(tuple(self.label(row, score) for row, score in best if math.isfinite(score)))
 
     def label(self, row: int, score: float) -> Label:
         taxonomy, trust = self.bundle.taxonomy, self.bundle.solution.trust

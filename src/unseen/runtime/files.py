@@ -1,4 +1,4 @@
-"""Files written whole or not at all, and their checksums."""
+"""Files written whole or not at all, locks, and checksums."""
 
 from __future__ import annotations
 
@@ -9,6 +9,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from unseen.errors import UnseenError
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None
 
 _BLOCK = 1 << 20
 
@@ -35,6 +40,26 @@ def write_atomically(path: Path, content: bytes) -> None:
             os.replace(temporary, path)
         finally:
             temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def locked(path: Path, refusal: str) -> Iterator[None]:
+    """Hold a lock on a file; where another process holds it, an error says `refusal`.
+
+    The lock ends with the process in any case. Where the system or the file system has no locks, nothing is checked.
+    """
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = open(path, "a")  # noqa: SIM115
+    with file:
+        try:
+            if fcntl is not None:
+                fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except (BlockingIOError, PermissionError):
+            raise UnseenError(refusal) from None
+        except OSError:
+            pass
+        yield
 
 
 def sha256(path: Path | str) -> str:

@@ -92,11 +92,12 @@ def make_router(service: Service) -> APIRouter:
         photos, unreadable = service.look_at(
             (name[:MAX_NAME], file.file.read(MAX_FILE_BYTES + 1)) for name, file in named
         )
+        told = [item.as_dict() for item in unreadable]
         if not photos:
-            listed = "; ".join(f"{item['photo']}: {item['why']}" for item in unreadable)
-            raise Refused(422, f"No photo could be read. {listed}", unreadable=unreadable)
+            listed = "; ".join(f"{item.photo}: {item.why}" for item in unreadable)
+            raise Refused(422, f"No photo could be read. {listed}", unreadable=told)
         ranked = service.rank(served, photos, k=options.k, candidates=candidates, shift=options.seen_shift)
-        return _ranking(served, options, count, ranked, started, unreadable=unreadable)
+        return _ranking(served, options, count, ranked, started, unreadable=told)
 
     @router.post("/rank", tags=["photos"], summary="Rank remembered photos again", response_model=s.Ranking)
     def rank(request: s.RankRequest) -> dict:

@@ -11,12 +11,13 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
+from torch import Tensor
 
+from unseen.recognition.photo_features import extract_features
 from unseen.web.limits import DECODERS, MAX_PIXELS
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from unseen.backbones import Backbone
 
 
@@ -85,7 +86,7 @@ class NetworkWorker:
         self._decoders = ThreadPoolExecutor(DECODERS, "unseen-decoder", _use_cores, (1,))
 
     def submit(self, photo: bytes) -> Future[np.ndarray]:
-        """Decode a photo, and promise its features (D). An unreadable one raises UnseenError."""
+        """Decode a photo, and promise its features (D). An unreadable one raises UnreadablePhoto."""
         pixels = self._decoders.submit(self.backbone.transform.open, photo, max_pixels=MAX_PIXELS).result()
         return self.batcher.submit(pixels)
 
@@ -94,20 +95,14 @@ class NetworkWorker:
         self.batcher.close()
 
     def _features(self, photos: list[Tensor]) -> list[np.ndarray]:
-        import torch
-
-        found = self.backbone.features(torch.stack(photos)).float().cpu().numpy()
+        found = extract_features(self.backbone, photos)
         return [row.copy() for row in found]  # copies, so that a remembered photo does not hold its whole batch
 
 
 @cache  # asked before any thread changes its own number, which is what threads begun later would start with
 def _all_cores() -> int:
-    import torch
-
     return torch.get_num_threads()
 
 
 def _use_cores(count: int) -> None:
-    import torch
-
     torch.set_num_threads(count)  # of the calling thread

@@ -14,7 +14,7 @@ import numpy as np
 
 from unseen.classifier import ZeroShotClassifier
 from unseen.methods.problem import normalise_rows
-from unseen.recognition.labels import Label
+from unseen.recognition import Label
 
 GUESSWORK = 0.5  # below this trust (for kin a correlation, see Kin.trust) more of a classifier is error than signal
 CROWD = 100  # the best answers stand out from the one at this place
@@ -43,7 +43,7 @@ class Served:
             "hierarchy": str(self.taxonomy.source.get("kind", "own")),
             "trust": bundle.solution.trust is not None,
             "reach": self.reach,
-            "calibrated_shift": bundle.solution.details.get("calibration", {}).get("seen_shift"),
+            "calibrated_shift": None if bundle.calibration is None else bundle.calibration.seen_shift,
             "added": [self.brief(id) for id in bundle.added],
         }
 
@@ -86,7 +86,7 @@ class Served:
         self, features: np.ndarray, k: int, candidates: str, shift: float, watch: Sequence[str] = ()
     ) -> list[dict]:
         """For each row of features: the k best labels, the crowd's score, and the place of watched classes."""
-        best, scores = self.model.scorer(candidates, shift).top_k(self.model.points(features), max(k, CROWD))
+        best, scores = self.model.best(features, max(k, CROWD), candidates, shift)
         places = self._places(features, candidates, shift, watch) if watch else [[] for _ in best]
         return [
             self._answers(*pair, k) | {"watched": watched} for *pair, watched in zip(best, scores, places, strict=True)
@@ -95,7 +95,7 @@ class Served:
     def _answers(self, rows: np.ndarray, scores: np.ndarray, k: int) -> dict[str, Any]:
         """The k best of a longer list as labels; the score at its end is where the crowd begins."""
         answered = int(np.isfinite(scores).sum())
-        labels = [self.answer(self.model.label(int(rows[i]), float(scores[i]))) for i in range(min(k, answered))]
+        labels = [self.answer(label) for label in self.model.answer(rows[:k], scores[:k])]
         return {"labels": labels, "crowd": round(float(scores[answered - 1]), 5) if answered else 0.0}
 
     def candidates(self, spec: str) -> str:

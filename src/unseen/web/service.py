@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 import threading
 import time
-import unicodedata
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,9 +11,14 @@ from typing import Any
 import numpy as np
 
 from unseen.bundle import Bundle
+from unseen.bundle.growth import add, remove
 from unseen.classifier import ZeroShotClassifier
 from unseen.errors import UnseenError
+from unseen.photos import UnreadablePhoto
+from unseen.recognition import Unreadable
 from unseen.runtime.folders import cache_folder
+from unseen.runtime.text import slug
+from unseen.taxonomy import Node
 from unseen.web.batching import Batcher, NetworkWorker
 from unseen.web.limits import MAX_ADDED, MAX_FILE_BYTES, MB
 from unseen.web.memory import PhotoMemory, Remembered
@@ -88,16 +91,16 @@ class Service:
 
     # -- photos ----------------------------------------------------------------------------------------------------
 
-    def look_at(self, files: Iterable[tuple[str, bytes]]) -> tuple[list[tuple[str, Remembered]], list[dict[str, str]]]:
+    def look_at(self, files: Iterable[tuple[str, bytes]]) -> tuple[list[tuple[str, Remembered]], list[Unreadable]]:
         """Features of the photos by every network served, remembered under a token each; and the unreadable ones."""
         promised, unreadable = [], []
         for name, data in files:
             try:
                 if len(data) > MAX_FILE_BYTES:
-                    raise UnseenError(f"is larger than {MAX_FILE_BYTES // MB} MB: make it smaller.")
+                    raise UnreadablePhoto(name, f"is larger than {MAX_FILE_BYTES // MB} MB: make it smaller.")
                 promised.append((name, {key: worker.submit(data) for key, worker in self.workers.items()}))
-            except UnseenError as error:
-                unreadable.append({"photo": name, "why": str(error).removeprefix("the photo: ")})
+            except UnreadablePhoto as error:
+                unreadable.append(Unreadable(name, error.why))
         found = []
         for name, promises in promised:
             photo = Remembered(name, {key: promise.result() for key, promise in promises.items()})
@@ -142,9 +145,6 @@ class Service:
         self, bundle: str | None, name: str, parents: Sequence[str], definition: str, more_names: Sequence[str]
     ) -> str:
         """Add a class to a bundle in memory; answers from now on take it into account. Returns its id."""
-        from unseen.bundle.growth import add
-        from unseen.taxonomy import Node
-
         lemmas = tuple(dict.fromkeys(" ".join(text.split()) for text in (name, *more_names) if text.strip()))
         if not lemmas:
             raise Refused(422, "A new class needs a name.")
@@ -161,8 +161,6 @@ class Service:
 
     def remove(self, bundle: str | None, id: str) -> None:
         """Take an added class out again."""
-        from unseen.bundle.growth import remove
-
         with self._growing:
             self._may_change()
             served = self.served(bundle)
@@ -191,12 +189,6 @@ class Service:
         """Requests under way go on with the old one."""
         model = ZeroShotClassifier(bundle, self.workers[served.network].backbone, served.model.device)
         self.bundles[served.name] = Served(served.name, model, served.reach)
-
-
-def slug(text: str) -> str:
-    """Lower-case letters, digits and single hyphens, at most 60: safe as an id and as the name of a folder."""
-    plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
-    return re.sub(r"[^a-z0-9]+", "-", plain)[:60].strip("-") or "unnamed"
 
 
 def _rank_together(jobs: list[tuple[Served, dict[str, Any], np.ndarray]]) -> list[list[dict] | Exception]:
