@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from unseen.cli.app import JsonFlag, command, emit, escaped, say, stdout, tell
+from unseen.cli.app import JsonFlag, TrustCodeFlag, command, emit, escaped, say, stdout, tell
 
 if TYPE_CHECKING:
     from unseen.classifier import ZeroShotClassifier
@@ -37,6 +37,7 @@ def classify(
     k: Annotated[int, typer.Option("-k", min=1, help="How many labels a photo gets.")] = 5,
     seen_shift: Annotated[float, typer.Option(help="Taken off the scores of seen classes.")] = 0.0,
     explain: Annotated[bool, typer.Option("--explain", help="Show what the best label borrows from.")] = False,
+    trust_code: TrustCodeFlag = False,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, mps.")] = "auto",
     json_: JsonFlag = False,
 ) -> None:
@@ -45,6 +46,8 @@ def classify(
 
     names, sources = read_arguments(photos)
     model = open_model(bundle, device)
+    if explain:
+        model.bundle.make_method(trust_code, tell)  # or an error, before photos are read
     found = list(zip(names, model.classify(sources, k, candidates, seen_shift, show_progress=True), strict=True))
     answers = [(name, answer) for name, answer in found if isinstance(answer, Answer)]
     unreadable = [{"photo": name, "why": item.why} for name, item in found if isinstance(item, Unreadable)]

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from unseen.errors import UnseenError
-from unseen.features.store import SeenFeatures
-from unseen.semantics import ClassVectors
-from unseen.taxonomy import Taxonomy
+
+if TYPE_CHECKING:  # the names of methods, which `--help` lists, should not have to wait for torch
+    from unseen.features.store import SeenFeatures
+    from unseen.semantics import ClassVectors
+    from unseen.taxonomy import Taxonomy
 
 
 @dataclass(frozen=True)

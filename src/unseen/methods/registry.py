@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from unseen.errors import UnseenError
 from unseen.methods.base import Method
 from unseen.methods.settings import check_settings
-from unseen.runtime.modules import import_object
+from unseen.runtime.modules import find_file, import_object
 
 FAMILIES = ("graph", "kin", "baselines")  # folders, in the order in which methods are listed
 
@@ -54,6 +54,29 @@ def method_names() -> list[str]:
 def is_available(name: str) -> bool:
     """Whether a method is built in or was registered in this process: none of the user's code is imported for it."""
     return name in _built_in() or name in _registered
+
+
+def check_code(name: str, trust_code: bool, say: Callable[[str], None]) -> None:
+    """Refuse a method that somebody else named, a bundle for example, if it would run code that nobody here asked for.
+
+    Built-in methods pass, and those that were registered in this process; others with `trust_code`, after `say` was
+    told which file is imported.
+    """
+    if is_available(name):
+        return
+    module, colon, _ = name.partition(":")
+    if not colon:
+        raise UnseenError(f"the method {name!r} is not part of unseen: import the module that registers it first")
+    file = find_file(name)
+    if file is None:
+        raise UnseenError(f"the method {name} is not part of unseen, and there is no Python module {module!r} here")
+    if not trust_code:
+        raise UnseenError(
+            f"the method {name} is not part of unseen: to run its code, {file}, pass trust_code=True "
+            f"(in Python, importing {module} first will do as well)",
+            "trust_code=True",
+        )
+    say(f"Importing {module} from {file}.")
 
 
 def get_method(name: str) -> type[Method]:

@@ -6,6 +6,10 @@ import importlib
 import os
 import sys
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.machinery import PathFinder
+from itertools import accumulate
 from typing import Any
 
 from unseen.errors import UnseenError
@@ -14,12 +18,9 @@ from unseen.errors import UnseenError
 def import_object(spec: str) -> Any:
     """What `package.module:thing` names. Modules of the current folder are found, as `python -m` finds them."""
     where, _, what = spec.partition(":")
-    here = os.getcwd()
-    added = here not in sys.path and "" not in sys.path
-    if added:
-        sys.path.insert(0, here)
     try:
-        found: Any = importlib.import_module(where)
+        with _current_folder_importable():
+            found: Any = importlib.import_module(where)
         for part in what.split("."):
             found = getattr(found, part)
     except ModuleNotFoundError as error:
@@ -30,10 +31,32 @@ def import_object(spec: str) -> Any:
         raise UnseenError(f"{spec}: {error}.") from None
     except Exception as error:  # whatever the user's module does wrong
         raise UnseenError(f"{spec}: importing {where} failed: {describe_error(error)}.") from error
+    return found
+
+
+def find_file(spec: str) -> str | None:
+    """The file that `import_object` would run, found without running anything; None if there is none."""
+    found, folders = None, None
+    with _current_folder_importable():
+        for name in accumulate(spec.partition(":")[0].split("."), "{}.{}".format):
+            found = PathFinder.find_spec(name, folders)
+            if found is None:
+                return None
+            folders = found.submodule_search_locations
+    return None if found is None else found.origin
+
+
+@contextmanager
+def _current_folder_importable() -> Iterator[None]:
+    here = os.getcwd()
+    added = here not in sys.path and "" not in sys.path
+    if added:
+        sys.path.insert(0, here)
+    try:
+        yield
     finally:
         if added:
             sys.path.remove(here)
-    return found
 
 
 def describe_error(error: Exception) -> str:

@@ -1,0 +1,148 @@
+"""A method of the user's own, ten lines in a module, taken through train, evaluate, add and export."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+import unseen
+from support.command_line import run_command
+from support.problems import PARENTS, SEEN
+from support.tiny_network import make_photos
+from unseen.errors import UnseenError
+from unseen.methods import method_names, registry
+
+METHOD = '''
+from unseen import Method, Solution
+from unseen.methods.projections import Append1
+
+class Nearest(Method):
+    """Every class has the classifier of the seen class with the most similar vector."""
+    def fit(self, problem, run):
+        return Solution(self.predict(problem, {}), Append1())
+    def predict(self, problem, state, rows=None):
+        vectors = problem.vectors.matrix
+        return problem.targets()[(vectors[problem.rows_or_all(rows)] @ vectors[problem.seen].T).argmax(1)]
+'''
+NAME = "own_method:Nearest"
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch) -> Path:
+    """A user's folder with the module, a hierarchy and photos; nothing of it is imported, before or after."""
+    (tmp_path / "own_method.py").write_text(METHOD)
+    rows = [f"{id},{id},{'|'.join(parents)}" for id, parents in PARENTS.items()]
+    (tmp_path / "tree.csv").write_text("\n".join(["id,name,parents", *rows]))
+    make_photos(tmp_path / "photos", a_class=2)
+    monkeypatch.chdir(tmp_path)
+    yield tmp_path
+    forget()
+
+
+def forget() -> None:
+    """As in a new process."""
+    sys.modules.pop("own_method", None)
+    for name in [name for name, kind in registry._registered.items() if kind.__module__ == "own_method"]:
+        del registry._registered[name]
+
+
+def is_imported() -> bool:
+    return "own_method" in sys.modules
+
+
+def run(*arguments: str) -> dict:
+    done = run_command(*arguments, "--json")
+    assert done.code == 0, done.err
+    return done.json
+
+
+def train(out: str = "bundle") -> dict:
+    backbone = ("--backbone", "support.tiny_network:build")
+    return run("train", "--method", NAME, "--graph", "tree.csv", "--vectors", "glove", *backbone, "--out", out)
+
+
+def test_by_command_line(folder):
+    assert train()["method"] == NAME and is_imported()
+    forget()
+    assert run("info", "bundle")["method"] == NAME
+    assert run("evaluate", "bundle", "--images", "photos", "--candidates", "seen")["images"] == 2 * len(SEEN)
+    assert run("export", "bundle", "--to", "torch", "--out", "model.safetensors")["classes"] == len(PARENTS)
+    assert not is_imported()
+
+    spaniel = ("add", "bundle", "--name", "spaniel", "--parent", "dog", "--out", "grown")
+    refused = run_command(*spaniel)
+    assert refused.code == 1 and not is_imported() and not Path("grown").exists()
+    assert f"the method {NAME} is not part of unseen: to run its code" in refused.err
+    assert str(folder / "own_method.py") in refused.err and "pass --trust-code" in refused.err
+
+    trusted = run_command(*spaniel, "--trust-code", "--json")
+    assert trusted.code == 0, trusted.err
+    assert f"Importing own_method from {folder / 'own_method.py'}." in trusted.err
+    assert trusted.json["added"][0]["id"] == "spaniel"
+    forget()
+    assert run("evaluate", "grown", "--images", "photos", "--candidates", "any")["images"] == 2 * len(SEEN)
+    assert not is_imported()
+
+
+def test_an_explanation_needs_the_code(folder):
+    train()
+    forget()
+    explain = ("classify", "photos/dog/00.png", "--bundle", "bundle", "--explain")
+    refused = run_command(*explain)
+    assert refused.code == 1 and "pass --trust-code" in refused.err and not is_imported()
+    assert run(*explain, "--trust-code")["photos"][0]["explanation"]["neighbours"]
+
+
+def test_by_python(folder, tmp_path):
+    bundle = unseen.train(
+        NAME, "tree.csv", "glove", "support.tiny_network:build", "bundle", run=unseen.Run(show_progress=False)
+    )
+    assert method_names()[-1] == NAME
+    forget()
+    model = unseen.load("bundle")
+    assert model.bundle.method == NAME and (model.bundle.solution.classifiers == bundle.solution.classifiers).all()
+    assert model.evaluate("photos", "seen", show_progress=False).images == 2 * len(SEEN)
+    assert unseen.export(model, "torch", tmp_path / "model.safetensors")["classes"] == len(PARENTS)
+    with pytest.raises(UnseenError, match="pass trust_code=True"):
+        model.add("spaniel", parents=["dog"])
+    with pytest.raises(UnseenError, match="importing own_method first will do as well"):
+        model.explain("cat")
+    assert not is_imported()
+
+    told: list[str] = []
+    spaniel = unseen.Node("spaniel", ("spaniel",), ("dog",))
+    grown = unseen.add(model.bundle, [spaniel], trust_code=True, say=told.append)
+    assert told == [f"Importing own_method from {folder / 'own_method.py'}."]
+    assert len(grown) == len(PARENTS) + 1
+    assert model.add("spaniel", parents=["dog"]) == "spaniel"  # it is registered now
+    assert model.explain("cat").neighbours
+
+
+def test_imported_by_the_user_it_needs_no_more_trust(folder, monkeypatch):
+    train()
+    forget()
+    Path("own_method.py").write_text(
+        METHOD.replace("class", "@register('nearest')\nclass").replace("Solution\n", "Solution, register\n")
+    )
+    monkeypatch.syspath_prepend(str(folder))
+    import own_method
+
+    model = unseen.load("bundle")
+    assert model.add("spaniel", parents=["dog"]) == "spaniel"
+    assert type(model.bundle.make_method()) is own_method.Nearest
+    assert method_names()[-1] == "nearest"
+
+
+def test_a_bundle_of_a_method_that_is_nowhere_can_still_be_used(folder):
+    train()
+    forget()
+    Path("own_method.py").unlink()
+    model = unseen.load("bundle")
+    assert model.evaluate("photos", "seen", show_progress=False).images == 2 * len(SEEN)
+    with pytest.raises(UnseenError, match="there is no Python module 'own_method' here"):
+        model.add("spaniel", parents=["dog"])
+    model.bundle.method = "nearest"
+    with pytest.raises(UnseenError, match="'nearest' is not part of unseen: import the module that registers it"):
+        model.add("spaniel", parents=["dog"])
