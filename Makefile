@@ -7,31 +7,36 @@ BIN := .venv/bin
 TIMM := torchvision==0.16.2 timm==1.0.30
 PYTEST := $(BIN)/python -m pytest -q -n auto --dist worksteal
 
-.PHONY: demo check test static types layers coverage lint clean
-demo: .venv/.installed
+.PHONY: help demo check test static types layers coverage docs lint clean
+help: ## list the targets
+	@grep -E '^[a-z]+:.*## ' Makefile | awk -F ':.*## ' '{ printf "  make %-9s %s\n", $$1, $$2 }'
+
+demo: .venv/.installed ## set up and run the main job: predict classifiers, label sample photos
 	$(BIN)/unseen demo
 
-# Before every commit, in a minute or so; `make test` is all there is.
-check: static
+check: static ## before every commit, in a minute or so: lint, types, layers and the fast tests
 	$(PYTEST) -m "not slow"
 
-test: static
+test: static ## all tests, in parallel
 	sh tools/get-chromium.sh
 	$(PYTEST)
 
-static: .venv/.installed-dev layers types
+static: .venv/.installed-dev layers types ## lint, format, types and layers, without tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-layers: .venv/.installed-dev
+layers: .venv/.installed-dev ## does every package import only from those below it?
 	$(BIN)/lint-imports
 
-types: .venv/.installed-dev
+types: .venv/.installed-dev ## the type checker, over src/
 	if grep -q '^.tool.pyright' pyproject.toml; then $(BIN)/pyright; fi
 
-# What no test runs, line by line; files below 80 % are worth a look.
-coverage: .venv/.installed-dev
+coverage: .venv/.installed-dev ## which lines no test runs; files below 80 % are worth a look
 	$(PYTEST) --cov --cov-report=term-missing:skip-covered
+
+docs: .venv/.installed-dev ## the documents and the API reference, as a site in site/
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "site/index.html"
 
 .venv/.installed: pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -46,9 +51,9 @@ coverage: .venv/.installed-dev
 	$(BIN)/python -m pip install --quiet --no-deps $(TIMM)
 	touch $@
 
-lint: .venv/.installed-dev
+lint: .venv/.installed-dev ## mend what ruff can mend, and format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-clean:
-	rm -rf .venv
+clean: ## remove .venv and site
+	rm -rf .venv site

@@ -1,0 +1,104 @@
+"""What the documents say about the repository is true: paths exist, modules import, commands have those options."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from importlib import import_module
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+import unseen
+from unseen.cli.app import COMMANDS, load_command
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
+BASES = (ROOT, ROOT / "docs", ROOT / "src" / "unseen", ROOT / "docs" / "results")
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_paths_exist(page):
+    named = re.findall(
+        r"`((?:src|docs|tests|tools|benchmarks)/[\w./-]+|[a-z_]+/[\w/]+\.(?:py|toml))`", page.read_text()
+    )
+    missing = [path for path in named if not any((base / path).exists() for base in BASES)]
+    assert missing == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_python_names_exist(page):
+    """Dotted names in code, and what examples import from this package."""
+    text = page.read_text()
+    names = set(re.findall(r"(?<![\w/.])unseen((?:\.[A-Za-z_]\w*)+)", text))
+    for module, imported in re.findall(r"from (unseen[\w.]*) import ([\w, ]+)", text):
+        names |= {f"{module.removeprefix('unseen')}.{name.strip()}" for name in imported.split(",")}
+    for name in sorted(names):
+        assert resolves(name.strip(".").split(".")), f"unseen{name}"
+
+
+def resolves(parts: list[str]) -> bool:
+    found = unseen
+    for place, part in enumerate(parts, 1):
+        if not hasattr(found, part):
+            try:
+                import_module("unseen." + ".".join(parts[:place]))
+            except ImportError:
+                return False
+        found = getattr(found, part)
+    return True
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_commands_have_these_options(page):
+    for line in commands_in(page.read_text()):
+        words = shlex.split(line, comments=True)
+        words = words[words.index("unseen") + 1 :]
+        if not words or words[0].startswith("-"):
+            continue
+        assert words[0] in COMMANDS, line
+        command = load_command(words[0])
+        if hasattr(command, "commands"):
+            assert words[1] in command.commands, line
+            command = command.commands[words[1]]
+        known = {option for one in command.params for option in (*one.opts, *one.secondary_opts)} | {"--help"}
+        given = {word.partition("=")[0] for word in words if re.match(r"--?[a-z]", word)}
+        assert given <= known, line
+
+
+def commands_in(text: str) -> list[str]:
+    """Lines of code blocks that call `unseen`, with their continuation lines, and the same in running text."""
+    found = []
+    for block in re.findall(r"(?ms)^```(?:sh)?\n(.*?)^```", text):
+        lines = block.replace("\\\n", " ").splitlines()
+        found += [line for line in lines if re.match(r"\s*(unseen|torchrun .* -m unseen) ", line)]
+    found += re.findall(r"(?<!`)`(unseen [a-z][^`]*)`(?!`)", text)
+    return [line for line in found if "..." not in line]
+
+
+@pytest.mark.slow
+def test_the_first_page_gets_a_newcomer_to_a_label():
+    """Its snippet, run as it stands, prints what the page shows."""
+    page = (ROOT / "docs" / "index.md").read_text()
+    (snippet,) = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    done = subprocess.run([sys.executable, "-c", snippet], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    printed = [re.split(r"\s{2,}|\s(?=\d)", line)[0].strip() for line in done.stdout.splitlines()]
+    assert len(printed) == 4
+    assert all(name in page for name in printed)
+
+
+def test_the_version_is_stated_once():
+    assert version("unseen") == unseen.__version__
+    for name in ("pyproject.toml", "CITATION.cff", "README.md"):
+        assert unseen.__version__ not in (ROOT / name).read_text(), name
