@@ -24,7 +24,8 @@ from .recognition.explanations import Explanation
 from .runtime.run import Run
 from .semantics.sources import WordVectors
 from .semantics.vectors import ClassVectors, class_vectors, load_vectors
-from .taxonomy.core import Node, Taxonomy
+from .taxonomy.core import Taxonomy
+from .taxonomy.nodes import Node
 from .training.classifiers import fit_classifiers
 from .training.stage1 import train
 

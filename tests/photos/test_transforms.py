@@ -11,8 +11,8 @@ import torch
 from PIL import Image
 
 from unseen.backbones import PhotoTransform
-from unseen.backbones.loading import TrainingTransform
 from unseen.errors import UnseenError
+from unseen.photos.transforms import TrainingTransform
 
 
 def noise(width: int, height: int) -> Image.Image:

@@ -10,6 +10,7 @@ from pathlib import Path
 from unseen.errors import UnseenError
 from unseen.runtime.files import sha256
 from unseen.runtime.folders import cache_folder
+from unseen.runtime.progress import progress
 
 _AUTHORS = (
     "https://raw.githubusercontent.com/yinboc/DGP/master/materials"  # of the repository cyvius96/DGP, which moved
@@ -86,9 +87,7 @@ def fetch_asset(name: str, download: bool = True) -> Path:
 
 
 def _download(name: str, asset: Asset) -> Path:
-    import pooch
-
-    from unseen.runtime.progress import progress
+    import pooch  # here, so that who downloads nothing need not wait for it
 
     pooch.get_logger().setLevel("WARNING")
     folder = cache_folder() / "assets"

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from unseen.backbones.base import Backbone
@@ -173,9 +175,6 @@ def read_weights(path: str | Path) -> dict[str, Tensor]:
     if not path.is_file():
         raise UnseenError(f"{path}: there is no such file of weights.")
     if path.suffix == ".safetensors":
-        from safetensors import SafetensorError
-        from safetensors.torch import load_file
-
         try:
             return load_file(path)
         except SafetensorError as error:

@@ -16,10 +16,9 @@ from unseen.assets import imagenet_1k
 from unseen.backbones.base import Backbone, Weights, check_class_ids
 from unseen.backbones.custom import from_module, import_network, read_weights
 from unseen.backbones.efficientnet_lite import VARIANTS, EfficientNetLite, published_weights, transform_of
+from unseen.backbones.timm_backbone import load_timm
 from unseen.errors import UnseenError
-from unseen.photos.transforms import PhotoTransform, TrainingTransform
-
-__all__ = ["BUILT_IN", "Backbone", "PhotoTransform", "TrainingTransform", "from_module", "load_backbone"]
+from unseen.photos.transforms import PhotoTransform
 
 BUILT_IN = tuple(VARIANTS)
 
@@ -42,8 +41,6 @@ def load_backbone(
     if name in VARIANTS:
         backbone = _load_built_in(name, classes, state)
     elif name.startswith("timm/"):
-        from unseen.backbones.timm_backbone import load_timm
-
         backbone = load_timm(name.removeprefix("timm/"), classes, state, layer)
     elif ":" in name:
         backbone = _load_own(name, classes, state, layer, transform)
@@ -74,7 +71,7 @@ def _load_own(name, classes, weights, layer, transform) -> Backbone:
         backbone = made
     elif classes is None:
         raise UnseenError(
-            f"{name}: say which classes it knows, in the order of its outputs, with classes= (--classes FILE)."
+            f"{name}: say which classes it knows, in the order of its outputs, with classes=...", "classes=..."
         )
     else:
         backbone = from_module(made, classes, transform, layer, name)

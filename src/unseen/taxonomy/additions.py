@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from unseen.errors import UnseenError
-from unseen.taxonomy.core import Node, Taxonomy
+from unseen.taxonomy.core import Taxonomy
+from unseen.taxonomy.nodes import Node, as_texts
 from unseen.taxonomy.search import plain
+from unseen.taxonomy.wordnet import is_wordnet_id, wordnet, wordnet_gloss
 
 
 def reserve_of(taxonomy: Taxonomy) -> Taxonomy | None:
     """WordNet, where a hierarchy has some of its ids, so that parents which the hierarchy lacks can come along."""
-    from unseen.taxonomy.wordnet import is_wordnet_id, wordnet
-
     return wordnet() if any(map(is_wordnet_id, taxonomy.ids)) else None
 
 
@@ -23,10 +23,7 @@ def completed(node: Node) -> Node:
     It then has the class vector it has in a hierarchy made from WordNet. Where the given names or definition are not
     WordNet's, the user means something else by the id, and they stay as they are. Any other node stays as it is.
     """
-    from unseen.taxonomy.wordnet import is_wordnet_id, wordnet, wordnet_gloss
-
-    given = (node.lemmas,) if isinstance(node.lemmas, str) else tuple(node.lemmas)
-    parents = (node.parents,) if isinstance(node.parents, str) else tuple(node.parents)
+    given, parents = as_texts(node.lemmas), as_texts(node.parents)
     if not is_wordnet_id(node.id):
         return replace(node, lemmas=given, parents=parents)
     wanted, own = set(map(plain, given)), wordnet().lemmas[wordnet().index(node.id)]
@@ -39,8 +36,6 @@ def completed(node: Node) -> Node:
 
 def connecting_nodes(taxonomy: Taxonomy, nodes: Sequence[Node]) -> list[Node]:
     """The nodes of WordNet between the parents of new `nodes` that `taxonomy` lacks and `taxonomy` itself."""
-    from unseen.taxonomy.wordnet import is_wordnet_id
-
     known = {node.id for node in nodes}
     found: dict[str, Node] = {}
     wanted = [parent for node in nodes for parent in node.parents]

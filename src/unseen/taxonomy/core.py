@@ -10,51 +10,20 @@ Ids are the key, never names: thousands of ImageNet classes share a name with an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from unseen.errors import UnseenError
 from unseen.taxonomy import paths
 from unseen.taxonomy.checks import check_nodes, check_parents
+from unseen.taxonomy.makers import MAKERS
+from unseen.taxonomy.nodes import Node, Sense, as_texts
 from unseen.taxonomy.search import NameIndex, close_matches, did_you_mean
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-# What makes taxonomies builds on this module, so this module cannot import it: it registers itself here.
-_makers: dict[str, Callable[..., Any]] = {}
-
-
-def maker(function: F) -> F:
-    """Let `Taxonomy` find a function that reads or builds taxonomies, by its name."""
-    _makers[function.__name__] = function
-    return function
-
-
 FORMAT = 1  # of to_json()
-
-
-@dataclass(frozen=True)
-class Node:
-    """A class to add with `Taxonomy.extend`. `parents` are ids, of the taxonomy or of other new nodes."""
-
-    id: str
-    lemmas: str | Sequence[str]
-    parents: str | Sequence[str] = ()
-    definition: str = ""
-
-
-class Sense(NamedTuple):
-    """What a search finds: one class that a name may mean."""
-
-    id: str
-    name: str
-    lemmas: tuple[str, ...]
-    definition: str
 
 
 class Taxonomy:
@@ -73,7 +42,7 @@ class Taxonomy:
         definitions: Mapping[str, str] | None = None,
         source: Mapping | None = None,
     ):
-        ids, lemmas = tuple(ids), tuple(_texts(names) for names in lemmas)
+        ids, lemmas = tuple(ids), tuple(as_texts(names) for names in lemmas)
         rows = check_nodes(ids, lemmas)
         self._fill(ids, lemmas, check_parents(ids, rows, parents), definitions, source or {"kind": "own"})
         self.__dict__["_rows"] = rows
@@ -99,37 +68,37 @@ class Taxonomy:
     @classmethod
     def load(cls, spec: str | Path) -> Taxonomy:
         """What a user writes: imagenet, paper, wordnet, a file (.csv .tsv .json .txt), or both: "wordnet+my.csv"."""
-        return _makers["load"](spec)
+        return MAKERS["load"](spec)
 
     @classmethod
     def wordnet(cls) -> Taxonomy:
         """The 82,115 noun synsets of WordNet 3.0; edges are hypernyms (not instance hypernyms)."""
-        return _makers["wordnet"]()
+        return MAKERS["wordnet"]()
 
     @classmethod
     def imagenet(cls) -> Taxonomy:
         """The 21,842 ImageNet classes and all that is above them in WordNet: 23,547 nodes."""
-        return _makers["imagenet"]()
+        return MAKERS["imagenet"]()
 
     @classmethod
     def paper(cls) -> Taxonomy:
         """The 32,324 nodes of the DGP authors' graph, from their lists (fetched unless UNSEEN_ASSETS holds them)."""
-        return _makers["paper"]()
+        return MAKERS["paper"]()
 
     @classmethod
     def from_csv(cls, path: str | Path) -> Taxonomy:
         """A table with the columns id, name, parent and perhaps definition: see `readers.read_csv`."""
-        return _makers["read_csv"](path).taxonomy()
+        return MAKERS["read_csv"](path).taxonomy()
 
     @classmethod
     def from_json(cls, path: str | Path) -> Taxonomy:
         """A list of nodes or a tree of {"name", "children"} (`readers.read_json`), or what `to_json` gave."""
-        return _makers["taxonomy_from_json"](path)
+        return MAKERS["taxonomy_from_json"](path)
 
     @classmethod
     def from_edges(cls, edges: Iterable[tuple[str, str]], names: Mapping[str, str | Sequence[str]] | None = None):
         """(child id, parent id) pairs; `names` gives an id's name or names, which otherwise are the id itself."""
-        return _makers["read_edges"](edges, names or {})
+        return MAKERS["read_edges"](edges, names or {})
 
     @classmethod
     def from_networkx(cls, graph, direction: str = "child-to-parent") -> Taxonomy:
@@ -137,7 +106,7 @@ class Taxonomy:
 
         `direction` tells what an edge u -> v means: "child-to-parent" (u is a v) or "parent-to-child".
         """
-        return _makers["read_networkx"](graph, direction)
+        return MAKERS["read_networkx"](graph, direction)
 
     # --- nodes --------------------------------------------------------------------------------------------------------
 
@@ -184,7 +153,7 @@ class Taxonomy:
         self.index(id)
         if id in self.own_definitions:
             return self.own_definitions[id]
-        return _makers["wordnet_gloss"](id)
+        return MAKERS["wordnet_gloss"](id)
 
     # --- up and down --------------------------------------------------------------------------------------------------
 
@@ -366,10 +335,10 @@ class Taxonomy:
         known = [node.id for node in nodes if node.id in self]
         if known:
             raise UnseenError(f"Already in the hierarchy: {', '.join(known[:10])}. A new class needs an id of its own.")
-        ids, lemmas = tuple(node.id for node in nodes), tuple(_texts(node.lemmas) for node in nodes)
+        ids, lemmas = tuple(node.id for node in nodes), tuple(as_texts(node.lemmas) for node in nodes)
         rows = check_nodes(ids, lemmas) if nodes else {}
         rows = {**self._rows, **{id: len(self) + row for id, row in rows.items()}}
-        ptr, idx = check_parents(self.ids + ids, rows, [()] * len(self) + [_texts(node.parents) for node in nodes])
+        ptr, idx = check_parents(self.ids + ids, rows, [()] * len(self) + [as_texts(node.parents) for node in nodes])
         ptr = np.concatenate([self.parent_ptr[:-1], ptr[len(self) :] + len(self.parent_idx)])
         definitions = {**self.own_definitions, **{node.id: node.definition for node in nodes}}
         source = {**self.source, "added": self.source.get("added", 0) + len(nodes)}
@@ -400,8 +369,3 @@ class Taxonomy:
             return cls(saved["ids"], saved["lemmas"], graph, saved["definitions"], saved["source"])
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise UnseenError(f"The saved hierarchy is damaged: {error!r}") from error
-
-
-def _texts(given: str | Sequence[str]) -> tuple[str, ...]:
-    """One text counts as a sequence of one, not as its letters."""
-    return (given,) if isinstance(given, str) else tuple(given)

@@ -11,8 +11,10 @@ import numpy as np
 from unseen.errors import UnseenError
 from unseen.taxonomy import paths
 from unseen.taxonomy.checks import describe_cycle
-from unseen.taxonomy.core import Node, Taxonomy
+from unseen.taxonomy.core import Taxonomy
+from unseen.taxonomy.nodes import Node
 from unseen.taxonomy.search import close_matches, did_you_mean, plain
+from unseen.taxonomy.wordnet import is_wordnet_id, wordnet
 
 
 @dataclass
@@ -192,8 +194,6 @@ class Draft:
 
     def _name_the_nameless(self, base: Taxonomy | None = None) -> None:
         """Give nodes without a name those that their id has in `base` or in WordNet, or their id where it is a name."""
-        from unseen.taxonomy.wordnet import is_wordnet_id, wordnet
-
         if not self.ids:
             raise UnseenError(f"{self.file}: no class in it.")
         for row, names in enumerate(self.lemmas):

@@ -15,8 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from unseen.errors import UnseenError
-from unseen.taxonomy.core import Taxonomy, maker
+from unseen.taxonomy.core import Taxonomy
 from unseen.taxonomy.draft import Draft, tidy
+from unseen.taxonomy.makers import maker
+from unseen.taxonomy.wordnet import is_wordnet_id, wordnet
 
 COLUMNS = {  # what a header may say -> what it means
     **{"id": "id", "definition": "definition"},
@@ -184,8 +186,6 @@ def _given_names(given: str | Sequence[str] | None) -> tuple[str, ...]:
 
 
 def _names_of_id(id: str) -> tuple[str, ...]:
-    from unseen.taxonomy.wordnet import is_wordnet_id, wordnet
-
     return wordnet().lemmas[wordnet().index(id)] if is_wordnet_id(id) else (tidy(id),)
 
 

@@ -12,7 +12,9 @@ from unseen.assets import fetch_asset, imagenet_21k
 from unseen.errors import UnseenError
 from unseen.taxonomy import paths, readers
 from unseen.taxonomy.additions import completed, connecting_nodes, reserve_of
-from unseen.taxonomy.core import Node, Taxonomy, maker
+from unseen.taxonomy.core import Taxonomy
+from unseen.taxonomy.makers import maker
+from unseen.taxonomy.nodes import Node
 from unseen.taxonomy.search import close_matches, did_you_mean
 from unseen.taxonomy.wordnet import is_wordnet_id, wordnet
 

@@ -8,7 +8,8 @@ from functools import cache
 import numpy as np
 
 from unseen.assets import data_file
-from unseen.taxonomy.core import Taxonomy, maker
+from unseen.taxonomy.core import Taxonomy
+from unseen.taxonomy.makers import maker
 
 
 @maker
