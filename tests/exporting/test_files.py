@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -16,6 +15,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file
 
 from support.bundles import OKAPI, SEEN, TinyNetwork, small_backbone, small_bundle, small_photo
+from support.conditions import needs_proc
 from unseen.backbones import load_backbone
 from unseen.bundle.growth import add
 from unseen.classifier import ZeroShotClassifier
@@ -276,9 +276,12 @@ def test_mistakes_are_told(model, tmp_path):
     (tmp_path / "m").write_text("mine")
     with pytest.raises(UnseenError, match="exists: choose another name"):
         export(model, "torch", tmp_path / "m")
-    if os.path.isdir("/proc/self"):
-        with pytest.raises(UnseenError, match="cannot write to /proc/m"):
-            export(model, "torch", "/proc/m")
+
+
+@needs_proc
+def test_a_place_that_cannot_be_written_is_told(model):
+    with pytest.raises(UnseenError, match="cannot write to /proc/m"):
+        export(model, "torch", "/proc/m")
 
 
 def test_a_missing_extra_is_named(model, tmp_path, monkeypatch):
