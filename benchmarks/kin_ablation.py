@@ -148,8 +148,8 @@ def table(bench: Bench) -> None:
         solution = Kin(KinSettings(**settings)).fit(bench.problem(vectors), Run())
         seconds = time.perf_counter() - started
         found = {key: value for key, value in bench.measure(solution.classifiers).items() if "rank" not in key}
-        quality = solution.details.get("hidden_halves", {}).get("mean_reciprocal_rank")
-        chosen = solution.details["chosen"]
+        quality = solution.record.extra.get("hidden_halves", {}).get("mean_reciprocal_rank")
+        chosen = solution.record.chosen
         if columns is None:
             columns = list(found)
             print("| variant | " + " | ".join(columns) + " | hidden halves | width, ridge | seconds |")

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 class ZeroShotClassifier(Recogniser):
     """The classifier that `unseen.load` returns.
 
-    >>> model = unseen.load("my-bundle")
-    >>> model.classify("photo.jpg", k=5)                      # a list of Labels, best first
-    >>> model.classify(["a.jpg", "b.jpg"], candidates="unseen")   # a list for each photo
-    >>> model.add("labradoodle", parents=["poodle"])
+        model = unseen.load("my-bundle")
+        model.classify("photo.jpg", k=5)                             # an Answer: its labels, best first
+        model.classify(["a.jpg", "b.jpg"], candidates="unseen")      # a list with an entry for each photo
+        model.add("labradoodle", parents=["poodle"])
     """
 
     def explain(self, id: str, n: int = 5) -> Explanation:
@@ -33,8 +33,7 @@ class ZeroShotClassifier(Recogniser):
         return explain(self.bundle, id, n)
 
     def evaluate(self, images: str | Path, candidates: str | Sequence[str] = "unseen", **options: Any) -> Evaluation:
-        """Hit@k on a folder of photos by class; see `unseen.evaluation.protocol.evaluate`."""
-
+        """Hit@k on a folder of photos by class; see `unseen.evaluate`."""
         return evaluate(self, images, candidates, **options)
 
     def add(
@@ -49,7 +48,6 @@ class ZeroShotClassifier(Recogniser):
 
         For a WordNet id the rest may be left out: `model.add(id="n02456645")`. `vectors`: see `unseen.add`.
         """
-
         names = (name,) if isinstance(name, str) else tuple(name)
         if not names and id is None:
             raise UnseenError("a new class needs a name, or the id of a WordNet noun")
@@ -57,11 +55,14 @@ class ZeroShotClassifier(Recogniser):
         self.replace_bundle(add(self.bundle, [new], vectors))
         return new.id
 
-    def save(self, path: str | Path, precision: str = "fp32") -> Path:
-        return self.bundle.save(path, precision)
+    def save(self, path: str | Path, precision: str = "fp32", overwrite: bool = False) -> Path:
+        """Write the bundle with all its classes into a folder; see `unseen.Bundle.save`."""
+        return self.bundle.save(path, precision, overwrite)
 
 
-def load(bundle: str | Path | Bundle | None = None, backbone: Backbone | None = None, device: str = "auto"):
+def load(
+    bundle: str | Path | Bundle | None = None, backbone: Backbone | None = None, device: str = "auto"
+) -> ZeroShotClassifier:
     """A classifier from a bundle; from the default one, made on first use and kept in the cache, if none is named."""
     if bundle is None:
         bundle = default_bundle()

@@ -14,8 +14,10 @@ import pytest
 from safetensors.numpy import load_file
 
 from support.bundles import DOG, OKAPI, SEEN, TABBY, small_backbone, small_bundle, small_taxonomy
+from support.conditions import needs_proc
 from unseen.bundle import Bundle
 from unseen.bundle.places import check_place
+from unseen.bundle.storage import store_bundle
 from unseen.errors import UnseenError
 from unseen.methods.projections import Linear
 from unseen.runtime.files import sha256
@@ -198,12 +200,12 @@ def test_wrong_rows_and_nan_are_told(bundle, tmp_path):
 
 
 def test_what_is_no_bundle_is_told(tmp_path):
-    with pytest.raises(UnseenError, match=r"does not exist. `unseen train --out"):
+    with pytest.raises(UnseenError, match=r"does not exist. `unseen train` makes one"):
         Bundle.load(tmp_path / "none")
     with pytest.raises(UnseenError, match=r"has no bundle\.json"):
         Bundle.load(tmp_path)
     (tmp_path / "checkpoint.safetensors").write_bytes(b"")
-    with pytest.raises(UnseenError, match="unfinished training: go on with the same command and --resume"):
+    with pytest.raises(UnseenError, match="unfinished training: continue it with resume=True"):
         Bundle.load(tmp_path)
 
 
@@ -232,9 +234,9 @@ def test_a_failed_save_keeps_the_old_bundle(bundle, tmp_path, monkeypatch):
 
 
 def test_names_that_are_not_unicode_survive(bundle, tmp_path):
-    details = bundle.solution.details | {"unreadable": ["\udcff.png"]}
-    odd = replace(bundle, solution=replace(bundle.solution, details=details))
-    assert Bundle.load(odd.save(tmp_path / "b")).solution.details["unreadable"] == ["\udcff.png"]
+    record = replace(bundle.solution.record, extra={"unreadable": ["\udcff.png"]})
+    odd = replace(bundle, solution=replace(bundle.solution, record=record))
+    assert Bundle.load(odd.save(tmp_path / "b")).solution.record.extra["unreadable"] == ["\udcff.png"]
 
 
 def test_a_save_stopped_between_its_two_moves_keeps_the_old_bundle(bundle, tmp_path, monkeypatch):
@@ -263,10 +265,10 @@ def test_only_a_training_replaces_an_interrupted_one(bundle, tmp_path, folder):
     checkpoint = tmp_path / folder / "checkpoint.safetensors"
     checkpoint.parent.mkdir()
     checkpoint.write_bytes(b"")
-    with pytest.raises(UnseenError, match=f"holds an interrupted training.* --resume, or remove .*{folder}$"):
+    with pytest.raises(UnseenError, match=f"holds an interrupted training.* resume=True, or remove .*{folder}$"):
         bundle.save(tmp_path / "b")
     assert checkpoint.exists()
-    bundle.save(tmp_path / "b", training=True)
+    store_bundle(bundle, tmp_path / "b", training=True)
     assert Bundle.load(tmp_path / "b") and not checkpoint.exists()
 
 
@@ -302,7 +304,7 @@ def test_a_folder_with_files_of_the_users_own_is_not_replaced(bundle, tmp_path, 
         (place / name).parent.mkdir(parents=True, exist_ok=True)
         (place / name).write_text("x")
     if foreign is None:
-        bundle.save(place, training=True)
+        store_bundle(bundle, place, training=True)
         return
     for attempt in (check_place, bundle.save):
         with pytest.raises(UnseenError, match=f"{re.escape(foreign)} would be lost"):
@@ -326,9 +328,8 @@ def test_a_link_to_a_bundle_stays_a_link(bundle, tmp_path):
     assert (tmp_path / "link").is_symlink() and Bundle.load(tmp_path / "disk" / "b").seed == 7
 
 
+@needs_proc
 def test_a_place_that_cannot_be_written_is_told_first():
-    if not os.path.isdir("/proc/self"):
-        pytest.skip("no /proc: a folder in which nobody may write is not at hand")
     with pytest.raises(UnseenError, match="cannot write to /proc"):
         check_place(Path("/proc/bundle"))
 

@@ -66,7 +66,7 @@ def photos_of(ids, each: int = 6, seed: int = 0) -> Photos:
 
 def choose(bundle, network, photos):
     chosen = calibrate(bundle, photos, HOLDOUT, "unseen", backbone=network, run=quiet())
-    return chosen.solution.details["calibration"]
+    return chosen.calibration
 
 
 def test_unseen_photos_change_nothing(bundle, network):
@@ -76,8 +76,8 @@ def test_unseen_photos_change_nothing(bundle, network):
     mixed = Photos(np.concatenate([other.features * 9, seen.features]), other.ids + seen.ids)
     alone, beside = choose(bundle, network, seen), choose(bundle, network, mixed)
     assert alone == beside
-    assert alone["photos"] == len(seen.ids)
-    assert alone["hidden_classes"] == 2
+    assert alone.photos == len(seen.ids)
+    assert alone.hidden_classes == 2
 
 
 def test_the_shift_is_the_best_on_hidden_classes(bundle, network):
@@ -98,9 +98,9 @@ def test_the_shift_is_the_best_on_hidden_classes(bundle, network):
         )
         return 100 * 2 * seen * hidden / (seen + hidden) if seen + hidden else 0.0
 
-    assert harmonic(chosen["seen_shift"]) == pytest.approx(chosen["harmonic_on_hidden"], abs=0.02)
-    assert chosen["harmonic_on_hidden"] >= max(harmonic(s) for s in np.linspace(-3, 3, 301)) - 0.02
-    assert harmonic(0.0) == pytest.approx(chosen["harmonic_without"], abs=0.02)
+    assert harmonic(chosen.seen_shift) == pytest.approx(chosen.harmonic_on_hidden, abs=0.02)
+    assert chosen.harmonic_on_hidden >= max(harmonic(s) for s in np.linspace(-3, 3, 301)) - 0.02
+    assert harmonic(0.0) == pytest.approx(chosen.harmonic_without, abs=0.02)
 
 
 def test_a_problem_with_a_known_answer(network, bundle):
@@ -109,8 +109,8 @@ def test_a_problem_with_a_known_answer(network, bundle):
     direction /= np.linalg.norm(direction, axis=1, keepdims=True)
     features = np.repeat(40 * direction, 3, axis=0)
     chosen = choose(bundle, network, Photos(features, [id for id in SEEN for _ in range(3)]))
-    assert chosen["novelty_auroc"] > 0.8
-    assert 0 < chosen["novelty_threshold"] <= 1
+    assert chosen.novelty_auroc > 0.8
+    assert 0 < chosen.novelty_threshold <= 1
 
 
 def test_the_shift_keeps_its_digits(bundle, network, monkeypatch):
@@ -119,7 +119,7 @@ def test_the_shift_keeps_its_digits(bundle, network, monkeypatch):
     helper.solution.classifiers *= 1e-6
     monkeypatch.setattr(calibration, "train", lambda *args, **options: helper)
     chosen = choose(bundle, network, photos_of(SEEN, each=20))
-    assert chosen["harmonic_on_hidden"] > chosen["harmonic_without"] and 0 < abs(chosen["seen_shift"]) < 1e-4
+    assert chosen.harmonic_on_hidden > chosen.harmonic_without and 0 < abs(chosen.seen_shift) < 1e-4
 
 
 @pytest.mark.parametrize("learned_from", ["features", "classifiers"])
@@ -135,7 +135,7 @@ def test_the_model_without_hidden_classes_learns_as_the_bundle_did(network, monk
 
     monkeypatch.setattr(calibration, "train", noted)
     choose(bundle, network, photos)
-    assert helpers[0].solution.details["chosen"]["learn_from"] == learned_from
+    assert helpers[0].solution.record.chosen["learn_from"] == learned_from
 
 
 def test_too_few_photos_are_told(bundle, network):
@@ -160,9 +160,9 @@ def test_command_line(bundle, tmp_path, monkeypatch):
     done = run_command(*command, *options)
     assert done.code == 0, done.err
     result = done.json
-    saved = Bundle.load(tmp_path / "new").solution.details["calibration"]
-    assert saved["seen_shift"] == result["seen_shift"]
-    assert saved["novelty_threshold"] == result["novelty_threshold"]
+    saved = Bundle.load(tmp_path / "new").calibration
+    assert saved.seen_shift == result["seen_shift"]
+    assert saved.novelty_threshold == result["novelty_threshold"]
     again = run_command(*command, "--images", tmp_path / "none")  # told before the photos are looked for
     assert again.code == 1 and "another bundle" in again.err
     again = run_command(*command, "--images", tmp_path / "none", "--overwrite")

@@ -218,7 +218,7 @@ def test_novelty_detector_chooses_the_group(model):
 
 
 def test_novelty_needs_both_groups(model, photos):
-    with pytest.raises(UnseenError, match="--with-seen"):
+    with pytest.raises(UnseenError, match="with_seen=True"):
         evaluate(model, photos, ["cat"], novelty=0.5)
 
 

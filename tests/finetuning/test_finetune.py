@@ -27,7 +27,6 @@ from support.problems import SEEN
 from support.tiny_network import build, make_bundle, make_photos, make_shards
 from unseen.assets import imagenet_1k
 from unseen.backbones import load_backbone
-from unseen.backbones.loading import TrainingTransform
 from unseen.bundle import BackboneInfo, Bundle
 from unseen.errors import UnseenError
 from unseen.finetuning import FinetuneSettings, finetune
@@ -35,6 +34,7 @@ from unseen.finetuning.freezing import freeze, stages
 from unseen.finetuning.loop import Stage2
 from unseen.methods import Solution
 from unseen.methods.projections import Append1, Linear
+from unseen.photos.transforms import TrainingTransform
 from unseen.runtime.run import Run
 from unseen.semantics import ClassVectors, Coverage
 from unseen.taxonomy import Taxonomy
@@ -119,8 +119,8 @@ def test_the_finetuned_bundle_is_used_like_any_other(folder, tmp_path):
         for name, model in (("before", before), ("tuned", tuned))
     }
     assert hit["tuned"] > hit["before"] + 20
-    added = tuned.bundle.solution.details["finetune"]
-    assert added["photos"] == 40 and added["settings"]["learning_rate"] == 0.02
+    added = tuned.bundle.finetuning
+    assert added.photos == 40 and added.settings["learning_rate"] == 0.02
 
 
 def test_a_network_in_memory_gets_its_finetuned_weights_back(folder, tmp_path):
@@ -140,12 +140,12 @@ def test_finetuning_twice_goes_on_from_the_first(folder, tmp_path):
     assert twice.log[-1]["loss"] < once.log[-1]["loss"]
 
 
-def test_the_built_in_network_on_real_photos(photos, tmp_path, monkeypatch):
+def test_the_built_in_network_on_real_photos(shared_photos, tmp_path, monkeypatch):
     """Two steps on eight photos: every weight but the last layer's moves, a resumed run equals an undisturbed one."""
-    ids = sorted(p.name for p in (photos / "seen-train").iterdir())[:8]
+    ids = sorted(p.name for p in (shared_photos / "seen-train").iterdir())[:8]
     for id in ids:
         (tmp_path / "photos" / id).mkdir(parents=True)
-        shutil.copy(min((photos / "seen-train" / id).iterdir()), tmp_path / "photos" / id)
+        shutil.copy(min((shared_photos / "seen-train" / id).iterdir()), tmp_path / "photos" / id)
     backbone = load_backbone()
     bundle = bundle_of_its_own_classifiers(backbone)
     before = backbone.weights()
@@ -156,7 +156,7 @@ def test_the_built_in_network_on_real_photos(photos, tmp_path, monkeypatch):
     shifts = {name for name in before if name.endswith("bn3.bias")} | {"blocks.0.0.bn2.bias"}
     assert {"classifier.weight", "classifier.bias"} <= stayed <= {"classifier.weight", "classifier.bias"} | shifts
 
-    with monkeypatch.context() as patch, pytest.raises(UnseenError, match=r"after step 1 of 2; go on .* --resume"):
+    with monkeypatch.context() as patch, pytest.raises(UnseenError, match="after step 1 of 2; continue with resume"):
         interrupt_at(0, patch)
         tune(tmp_path / "photos", tmp_path / "out", settings, bundle=bundle)
     resumed = tune(tmp_path / "photos", tmp_path / "out", settings, Run(resume=True, show_progress=False), bundle)
@@ -172,7 +172,7 @@ def bundle_of_its_own_classifiers(backbone) -> Bundle:
     classifiers[seen] = backbone.classifiers()
     vectors = ClassVectors((), (), [], Coverage(len(taxonomy), list(taxonomy.ids), {}))
     info = BackboneInfo(backbone.name, backbone.checksum, backbone.num_features, list(backbone.class_ids))
-    solution = Solution(classifiers, Append1(), {}, {})
+    solution = Solution(classifiers, Append1())
     return Bundle(taxonomy, seen, backbone.classifiers(), vectors, solution, "dgp", {}, info)
 
 
@@ -231,18 +231,18 @@ def test_validation_stops_early_and_keeps_the_best(folder, tmp_path):
     """A learning rate that spoils the network: the first epoch stays the best, or nearly so."""
     settings = FinetuneSettings(epochs=40, batch=8, learning_rate=1e-6, validation=0.25, patience=3)
     tuned = tune(folder, tmp_path / "out", settings=settings)
-    facts = tuned.solution.details["finetune"]
-    assert facts["photos"] == 30 and facts["validation_photos"] == 10
+    facts = tuned.finetuning
+    assert facts.photos == 30 and facts.validation_photos == 10
     accuracies = [record["validation_accuracy"] for record in tuned.log if "validation_accuracy" in record]
-    best = facts["best_validation"]
-    assert len(accuracies) == facts["epochs"] == best["epoch"] + 3 < 40
-    assert max(accuracies) == round(best["accuracy"], 2) == accuracies[best["epoch"] - 1]
-    only_the_best = tune(folder, settings=replace(settings, epochs=best["epoch"], patience=0))
+    best = facts.best_validation
+    assert len(accuracies) == facts.epochs == best.epoch + 3 < 40
+    assert max(accuracies) == round(best.accuracy, 2) == accuracies[best.epoch - 1]
+    only_the_best = tune(folder, settings=replace(settings, epochs=best.epoch, patience=0))
     assert_same_weights(tuned, only_the_best)
 
 
 def test_a_validation_without_photos_is_refused(folder):
-    with pytest.raises(UnseenError, match=r"--validation 0\.05 keeps no photo aside: no class has more than 8 photos"):
+    with pytest.raises(UnseenError, match=r"validation=0\.05 keeps no photo aside: no class has more than 8 photos"):
         tune(folder, settings=replace(QUICK, validation=0.05))
 
 
@@ -255,24 +255,24 @@ def test_validation_photos_are_not_trained_on(folder, monkeypatch):
 
     monkeypatch.setattr(TrainingTransform, "open", open_and_note)
     tuned = tune(folder, settings=replace(QUICK, validation=0.25))
-    assert len(seen) == tuned.solution.details["finetune"]["photos"] == 30
+    assert len(seen) == tuned.finetuning.photos == 30
 
 
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"epochs": 0}, "stage 2: epochs must be a whole number of at least 1, not 0"),
-        ({"batch": 0}, "batch must be a whole number of at least 1"),
+        ({"epochs": 0}, "stage 2: epochs must be an integer of at least 1, not 0"),
+        ({"batch": 0}, "batch must be an integer of at least 1"),
         ({"learning_rate": 0.0}, "learning_rate must be a number greater than 0"),
         ({"learning_rate": float("nan")}, "learning_rate must be .*, not nan"),
         ({"scale": 0.0}, "scale must be a number greater than 0"),
         ({"scale": float("inf")}, "scale must be .*, not inf"),
         ({"weight_decay": float("inf")}, "weight_decay must be .*, not inf"),
         ({"weight_decay": float("nan")}, "weight_decay must be .*, not nan"),
-        ({"momentum": 1.0}, "momentum must be a number from 0 to less than 1"),
+        ({"momentum": 1.0}, "momentum must be a number of at least 0 and less than 1"),
         ({"schedule": "step"}, "constant or cosine"),
-        ({"validation": 1.0}, "validation must be a number from 0 to less than 1"),
-        ({"patience": 2}, "--validation"),
+        ({"validation": 1.0}, "validation must be a number of at least 0 and less than 1"),
+        ({"patience": 2}, "needs validation photos: give validation=0.1"),
     ],
 )
 def test_wrong_settings_are_refused(wrong, said):
@@ -300,9 +300,9 @@ def test_unreadable_photos_are_left_out_counted_and_named(folder, tmp_path):
     (tmp_path / "photos" / "hammer" / "05.png").write_bytes(whole[: len(whole) // 2])
     messages = []
     tuned = tune(tmp_path / "photos", workers=1, say=messages.append)
-    facts = tuned.solution.details["finetune"]
-    assert facts["unreadable"] == 2
-    assert "dog/02.png" in facts["unreadable_photos"][0] and "hammer/05.png" in facts["unreadable_photos"][1]
+    facts = tuned.finetuning
+    assert facts.unreadable == 2
+    assert "dog/02.png" in facts.unreadable_photos[0] and "hammer/05.png" in facts.unreadable_photos[1]
     assert len(messages) == 1 and "2 photos could not be read" in messages[0] and "dog/02.png" in messages[0]
     assert np.isfinite(tuned.log[-1]["loss"])
 
@@ -318,11 +318,11 @@ def test_nothing_readable_is_an_error(tmp_path):
 def test_an_unknown_class_is_refused_or_left_out(folder, tmp_path):
     shutil.copytree(folder, tmp_path / "photos")
     shutil.copytree(folder / "dog", tmp_path / "photos" / "zebra")
-    with pytest.raises(UnseenError, match=r"1 classes are not seen classes.*zebra.*--skip-unknown"):
+    with pytest.raises(UnseenError, match=r"1 classes are not seen classes.*zebra.*skip_unknown=True"):
         tune(tmp_path / "photos")
     messages = []
     tuned = tune(tmp_path / "photos", skip_unknown=True, say=messages.append)
-    assert tuned.solution.details["finetune"]["skipped_classes"] == 1 and "zebra" in messages[0]
+    assert tuned.finetuning.skipped_classes == 1 and "zebra" in messages[0]
     assert_same_weights(tuned, tune(folder))
 
 
@@ -340,8 +340,8 @@ def test_a_class_without_photos_is_told(folder, tmp_path):
     messages = []
     tuned = tune(tmp_path / "photos", say=messages.append)
     assert messages == ["1 class folders hold no photo: tabby"]
-    facts = tuned.solution.details["finetune"]
-    assert facts["empty_classes"] == 1 and facts["photos"] == 32
+    facts = tuned.finetuning
+    assert facts.empty_classes == 1 and facts.photos == 32
 
 
 def test_a_class_without_photos_plays_no_part_in_the_loss(folder, tmp_path):
@@ -404,14 +404,14 @@ def test_a_full_disk_keeps_the_earlier_checkpoint(folder, tmp_path, monkeypatch)
 
 def interrupt_at(step: int, patch: pytest.MonkeyPatch) -> None:
     """Ctrl-C in the middle of a step."""
-    update = Stage2._update
+    update = Stage2.update
 
     def update_and_interrupt(self, batch):
         if self.step == step:
             os.kill(os.getpid(), signal.SIGINT)
         return update(self, batch)
 
-    patch.setattr(Stage2, "_update", update_and_interrupt)
+    patch.setattr(Stage2, "update", update_and_interrupt)
 
 
 KILLED = """
@@ -422,7 +422,7 @@ from unseen.bundle import Bundle
 from unseen.runtime.run import Run
 
 bundle, images, out, step, where = sys.argv[1:]
-update, replace = loop.Stage2._update, os.replace
+update, replace = loop.Stage2.update, os.replace
 
 def die(*_):
     os.kill(os.getpid(), signal.SIGKILL)
@@ -435,7 +435,7 @@ def update_or_die(self, batch):
             os.replace = die                    # the next checkpoint is written, but not in its place
     return update(self, batch)
 
-loop.Stage2._update = update_or_die
+loop.Stage2.update = update_or_die
 settings = FinetuneSettings(epochs=6, batch=8, learning_rate=0.02, validation=0.25, patience=6)
 run = Run(resume=True, checkpoint_every=3, show_progress=False)
 finetune(Bundle.load(bundle), images, out, settings, run, workers=2)
@@ -477,7 +477,7 @@ def test_ctrl_c_keeps_a_checkpoint_and_says_how_to_go_on(folder, tmp_path):
     os.killpg(process.pid, signal.SIGINT)
     _, messages = process.communicate(timeout=60)
     assert process.returncode == 1
-    assert "of 40; go on with the same command and --resume" in messages
+    assert "of 40; continue with --resume and the same settings" in messages
     assert "Traceback" not in messages
     with pytest.raises(UnseenError, match="unfinished training"):
         Bundle.load(tmp_path / "out")
@@ -508,7 +508,7 @@ def test_the_death_of_a_worker_is_told(folder, monkeypatch):
         return open_photo(self, source, rng)
 
     monkeypatch.setattr(TrainingTransform, "open", open_or_die)
-    with pytest.raises(UnseenError, match=r"ended unexpectedly: DataLoader worker.*--resume and fewer --workers"):
+    with pytest.raises(UnseenError, match=r"ended unexpectedly: DataLoader worker.*Resume it with fewer workers"):
         tune(folder, workers=1)
 
 
@@ -547,7 +547,7 @@ def test_two_processes_equal_one_with_twice_the_batch(tmp_path):
     settings = FinetuneSettings(epochs=3, batch=32, learning_rate=0.02, freeze_batch_norm=True, validation=0.1)
     one = tune(folder, settings=settings)
     assert_close_weights(Bundle.load(tmp_path / "two"), one)
-    assert result["best_validation"] == one.solution.details["finetune"]["best_validation"]
+    assert result["best_validation"] == one.finetuning.best_validation.to_json()
     assert result["loss"] == pytest.approx(one.log[-2]["loss"], rel=1e-3)
 
 
@@ -556,14 +556,14 @@ import os, signal, sys, torch
 from unseen.finetuning import loop
 from unseen.cli import main
 
-update = loop.Stage2._update
+update = loop.Stage2.update
 
 def update_or_die(self, batch):
     if self.step == 5 and os.environ["RANK"] == "1" and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
         os.kill(os.getpid(), signal.SIGKILL)
     return update(self, batch)
 
-loop.Stage2._update = update_or_die
+loop.Stage2.update = update_or_die
 main()
 """
 
@@ -616,7 +616,7 @@ def test_the_command_ends_with_json_and_protects_what_is_finished(folder, tmp_pa
     done = run(*arguments, "--images", fewer, "--resume")
     assert done.code == 1 and "not as asked for: photo_list was " in done.err
     done = run(*arguments, "--overwrite")
-    assert done.code == 0 and "photos/s" in done.err
+    assert done.code == 0 and "photos/s" in done.out
 
 
 @pytest.mark.parametrize("out", ["out", "bundle"], ids=["another bundle", "in place"])
@@ -630,7 +630,7 @@ def test_a_bundle_that_is_replaced_stays_whole_until_the_end(folder, tmp_path, m
         assert done.code == 1 and "after step 5 of 15" in done.err
     assert Bundle.load(tmp_path / out).network is None
     done = run(*arguments)
-    assert done.code == 1 and "holds an interrupted training: go on with --resume" in done.err
+    assert done.code == 1 and "holds an interrupted training: continue it with --resume" in done.err
     assert run(*arguments, "--resume").code == 0
     assert_same_weights(Bundle.load(tmp_path / out), tune(folder))
     assert not (tmp_path / out / "retraining").exists()
@@ -646,7 +646,7 @@ def test_an_interrupted_finetuning_is_not_begun_anew_unasked(folder, tmp_path, m
         assert run(*arguments).code == 1
     kept = (tmp_path / "out" / "checkpoint.safetensors").read_bytes()
     done = run(*arguments)
-    assert done.code == 1 and "go on with --resume, or begin anew with --overwrite" in done.err
+    assert done.code == 1 and "continue it with --resume, or start again with --overwrite" in done.err
     assert (tmp_path / "out" / "checkpoint.safetensors").read_bytes() == kept
     assert run(*arguments, "--overwrite").code == 0
     assert len(Bundle.load(tmp_path / "out").log) == len(tune(folder).log)  # from the first step on
@@ -666,5 +666,5 @@ def test_photos_in_any_mode_train(folder, tmp_path):
     for mode in ("L", "RGBA", "P"):
         Image.new(mode, (50, 20)).save(tmp_path / "photos" / "dog" / f"{mode}.png")
     tuned = tune(tmp_path / "photos")
-    assert tuned.solution.details["finetune"]["photos"] == 43
-    assert tuned.solution.details["finetune"]["unreadable"] == 0
+    assert tuned.finetuning.photos == 43
+    assert tuned.finetuning.unreadable == 0

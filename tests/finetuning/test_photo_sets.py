@@ -110,7 +110,7 @@ def test_what_is_not_there_is_told(tmp_path):
 
 def test_unknown_classes_are_named_in_shards_too(folder, tmp_path):
     shards = make_shards(tmp_path / "shards", folder)
-    with pytest.raises(UnseenError, match=r"1 classes are not seen.*: tabby\..*--skip-unknown"):
+    with pytest.raises(UnseenError, match=r"1 classes are not seen.*: tabby\..*skip_unknown=True"):
         open_photo_set(shards, [id for id in SEEN if id != "tabby"])
     photos = open_photo_set(shards, [id for id in SEEN if id != "tabby"], skip_unknown=True)
     assert len(photos) == 12 and photos.skipped_classes == ("tabby",)

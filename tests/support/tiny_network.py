@@ -68,7 +68,7 @@ def make_bundle(backbone: Backbone | None = None, method: str = "dgp") -> Bundle
         seen=taxonomy.indices(SEEN),
         known=backbone.classifiers(),
         vectors=make_vectors(rng.standard_normal((len(taxonomy), 6))),
-        solution=Solution(classifiers.astype(np.float32), Append1(), {}, {}),
+        solution=Solution(classifiers.astype(np.float32), Append1()),
         method=method,
         settings={},
         backbone=BackboneInfo(backbone.name, backbone.checksum, backbone.num_features, list(backbone.class_ids)),

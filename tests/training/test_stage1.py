@@ -17,8 +17,6 @@ import unseen
 from support.bundles import (
     DOG,
     FEATURES,
-    GIRAFFE,
-    OKAPI,
     SEEN,
     TinyNetwork,
     small_backbone,
@@ -26,15 +24,19 @@ from support.bundles import (
     small_photo,
     small_taxonomy,
 )
+from support.conditions import needs_proc
 from unseen.backbones import PhotoTransform, from_module, load_backbone
 from unseen.bundle import Bundle
+from unseen.bundle.records import Holdout
 from unseen.errors import UnseenError
 from unseen.features import build_store
 from unseen.features.store import SeenFeatures
 from unseen.methods import Solution
 from unseen.methods.projections import Append1
 from unseen.runtime.run import Run
-from unseen.training.stage1 import check_hidden, default_vectors, train
+from unseen.training.holdout import check_hidden
+from unseen.training.inputs import default_vectors
+from unseen.training.stage1 import train
 
 TREE = (
     "id,name,parent\nt,thing,\na,animal,t\ndog,dog,a\ncat,cat,a\nfox,fox,a\ntool,tool,t\nsaw,saw,tool\naxe,axe,tool\n"
@@ -55,7 +57,7 @@ def test_a_bundle_holds_all_that_went_in():
     assert bundle.solution.classifiers.shape == (len(bundle), FEATURES + 1)
     assert bundle.backbone.checksum == network.checksum and bundle.backbone.layer == "head"
     assert bundle.backbone.transform["size"] == 32
-    assert bundle.solution.details["train_seconds"] >= 0 and bundle.solution.details["peak_memory_mb"] > 0
+    assert bundle.training.seconds >= 0 and bundle.training.peak_memory_mb > 0
 
 
 def test_two_lines_for_a_network_in_memory(tree):
@@ -78,7 +80,7 @@ def test_a_network_in_memory_must_be_given_again(tree, tmp_path):
 
 
 def test_import_unseen_is_all_it_takes_and_cheap():
-    script = "import sys, unseen; torch = 'torch' in sys.modules; unseen.export.export; sys.exit(torch)"
+    script = "import sys, unseen; torch = 'torch' in sys.modules; unseen.export; sys.exit(torch)"
     assert subprocess.run([sys.executable, "-c", script]).returncode == 0
 
 
@@ -142,7 +144,7 @@ def test_other_weights_for_the_built_in_network_are_remembered(tmp_path):
     assert np.allclose(bundle.known[:, -1], network.classifiers()[: len(ids), -1] * 1.1)
     given = load_backbone(classes=ids, weights=tmp_path / "mine.pth")  # the same, loaded beforehand
     for one in (bundle, train("structural", small_taxonomy(), "glove", given)):
-        again = Bundle.load(one.save(tmp_path / "b"))
+        again = Bundle.load(one.save(tmp_path / "b", overwrite=True))
         assert again.load_backbone().checksum == bundle.backbone.checksum
 
 
@@ -173,10 +175,10 @@ def test_what_a_file_restates_is_told(tmp_path):
 def test_default_vectors_need_the_encoder_for_own_classes(tree, monkeypatch):
     said: list[str] = []
     taxonomy = unseen.Taxonomy.load(tree)
-    monkeypatch.setattr("unseen.training.stage1.encoder_installed", lambda: False)
+    monkeypatch.setattr("unseen.training.inputs.encoder_installed", lambda: False)
     assert default_vectors("kin", taxonomy, said.append) == "glove" and "unseen[text]" in said[0]
     assert default_vectors("kin", small_taxonomy(), said.append) == "glove+text" and len(said) == 1
-    monkeypatch.setattr("unseen.training.stage1.encoder_installed", lambda: True)
+    monkeypatch.setattr("unseen.training.inputs.encoder_installed", lambda: True)
     assert default_vectors("kin", taxonomy, said.append) == "glove+text"
     assert default_vectors("dgp", taxonomy, said.append) == "glove"  # as in the paper
 
@@ -186,7 +188,7 @@ def test_default_vectors_need_the_encoder_for_own_classes(tree, monkeypatch):
 
 def test_seen_classes_that_the_hierarchy_lacks(tree):
     backbone = from_module(TinyNetwork(3), ["dog", "cow", "saw"], PhotoTransform(32))
-    with pytest.raises(UnseenError, match=r"1 of the network's 3 classes are not in .*: cow.*--skip-missing"):
+    with pytest.raises(UnseenError, match=r"1 of the network's 3 classes are not in .*: cow.*skip_missing=True"):
         train("structural", tree, "glove", backbone)
     said: list[str] = []
     bundle = train("structural", tree, "glove", backbone, skip_missing=True, say=said.append)
@@ -219,7 +221,7 @@ def test_nan_vectors_are_told():
         ({"holdout": 1.0}, "from 0 to less than 1; not 1.0"),
         ({"holdout": 0.999}, "would hide all 6 seen classes"),
         ({"holdout": 0.05}, "would hide none of 6 seen classes: give a larger share"),
-        ({"features": "store"}, "structural does not learn from photos: leave --features store away"),
+        ({"features": "store"}, "structural does not learn from photos: omit features"),
         ({"graph": "imagenett"}, "no hierarchy 'imagenett'. Did you mean imagenet"),
         ({"vectors": "none"}, "no vectors 'none'"),
         ({"backbone": "efficientnet"}, "no network 'efficientnet'"),
@@ -256,7 +258,7 @@ def test_an_interrupted_training_goes_on_to_the_same_end(tmp_path, monkeypatch):
     out = tmp_path / "stopped"
     with pytest.raises(Stop):
         small_bundle("dgp", out=out, run=Run(show_progress=False, checkpoint_every=2), **options)
-    with pytest.raises(UnseenError, match="unfinished training: go on with the same command and --resume"):
+    with pytest.raises(UnseenError, match="unfinished training: continue it with resume=True"):
         Bundle.load(out)
     again = small_bundle("dgp", out=out, run=Run(show_progress=False, checkpoint_every=2, resume=True), **options)
     assert len(steps) == 6 + 4  # epochs 5 to 8
@@ -269,7 +271,7 @@ def test_the_time_of_an_interrupted_training_counts(tmp_path):
     long_ago = time.monotonic() - 1000
     small_bundle("dgp", run=Run(folder=folder, started=long_ago, show_progress=False), epochs=2, **options)
     again = small_bundle("dgp", out=folder, run=Run(resume=True, show_progress=False), epochs=4, **options)
-    assert again.solution.details["train_seconds"] > 1000
+    assert again.training.seconds > 1000
     seconds = [record["seconds"] for record in again.log]
     assert len(seconds) == 3 and seconds == sorted(seconds) and seconds[0] > 1000
 
@@ -287,7 +289,7 @@ def test_sync_learns_from_photos_where_they_are_given(tmp_path):
     backbone = small_backbone()
     build_store(tmp_path / "photos", tmp_path / "store", backbone, workers=0, show_progress=False)
     bundle = small_bundle("sync", backbone=backbone, features=tmp_path / "store", epochs=2)
-    assert bundle.solution.details["chosen"]["learn_from"] == "features"
+    assert bundle.solution.record.chosen["learn_from"] == "features"
 
 
 def test_a_checkpoint_of_another_training_is_refused(tmp_path):
@@ -308,16 +310,15 @@ def test_a_bundle_that_is_replaced_stays_whole_until_the_end(tmp_path, monkeypat
 
     monkeypatch.setattr(Training, "step", fail)
     with pytest.raises(Stop):
-        small_bundle("dgp", out=out, run=Run(seed=1, show_progress=False), **options)
+        small_bundle("dgp", out=out, overwrite=True, run=Run(seed=1, show_progress=False), **options)
     assert Bundle.load(out).seed == 0
     monkeypatch.undo()
-    small_bundle("dgp", out=out, run=Run(seed=1, show_progress=False), **options)
+    small_bundle("dgp", out=out, overwrite=True, run=Run(seed=1, show_progress=False), **options)
     assert Bundle.load(out).seed == 1 and not (out / "retraining").exists()
 
 
+@needs_proc
 def test_a_place_that_cannot_be_written_is_told_before_the_work(monkeypatch):
-    if not os.path.isdir("/proc/self"):
-        pytest.skip("no /proc: a folder in which nobody may write is not at hand")
     monkeypatch.setattr("unseen.training.stage1.class_vectors", None)  # the work must not begin
     with pytest.raises(UnseenError, match="cannot write to /proc"):
         small_bundle("structural", out="/proc/bundle")
@@ -345,7 +346,7 @@ except UnseenError as error:
 
 def test_holdout_hides_classes_and_scores_them():
     bundle = small_bundle("structural", holdout=0.5)
-    assert len(bundle.seen) == 3 and bundle.solution.details["holdout"]["classes"] == 3
+    assert len(bundle.seen) == 3 and bundle.training.holdout.classes == 3
     assert bundle.backbone.class_ids == list(SEEN)
     assert set(bundle.seen_ids) < set(SEEN)
     again = small_bundle("structural", holdout=0.5)
@@ -362,23 +363,28 @@ def test_hits_among_hidden_classes_by_hand():
     predicted[problem.seen[0]], predicted[problem.seen[1]] = own[0], own[1]  # found
     predicted[problem.seen[2]], predicted[problem.seen[3]] = own[3], own[2]  # swapped
     found = check_hidden(Solution(predicted, Append1(), {}), problem, hidden)
-    assert found == {"classes": 4, "hit@1": 50.0, "hit@5": 100.0}
+    assert found == Holdout(4, 50.0, 100.0)
     same = Solution(np.tile(own[:1], (len(bundle), 1)), Append1(), {})  # all alike: first with a chance of one in four
-    assert check_hidden(same, problem, hidden) == {"classes": 4, "hit@1": 25.0, "hit@5": 100.0}
+    assert check_hidden(same, problem, hidden) == Holdout(4, 25.0, 100.0)
     answers = ~np.isin(np.arange(len(bundle)), problem.seen[:2])
     silent = Solution(predicted, Append1(), {}, answers=answers)  # on the two that would be found
-    assert check_hidden(silent, problem, hidden) == {"classes": 4, "hit@1": 0.0, "hit@5": 50.0}
+    assert check_hidden(silent, problem, hidden) == Holdout(4, 0.0, 50.0)
     none = Solution(np.zeros((len(bundle), 3), np.float32), Append1(), {})
-    assert check_hidden(none, problem, hidden) == {"classes": 4, "hit@1": None, "hit@5": None}
+    assert check_hidden(none, problem, hidden) == Holdout(4, None, None)
 
 
 def test_a_network_alone_has_no_figures_for_hidden_classes():
-    held = small_bundle("network", holdout=0.5).solution.details["holdout"]
-    assert held == {"classes": 3, "hit@1": None, "hit@5": None}
+    held = small_bundle("network", holdout=0.5).training.holdout
+    assert held.to_json() == {"classes": 3, "hit@1": None, "hit@5": None}
 
 
 def test_photos_of_hidden_classes_are_hidden_too():
     labels = np.arange(60) % len(SEEN)
-    features = SeenFeatures(np.random.default_rng(0).normal(size=(60, FEATURES)).astype(np.float32), labels)
-    bundle = small_bundle("eszsl", features=features, holdout=0.5)
-    assert len(bundle.seen) == 3 and GIRAFFE in bundle.taxonomy and OKAPI in bundle.taxonomy
+    matrix = np.random.default_rng(0).normal(size=(60, FEATURES)).astype(np.float32)
+    bundle = small_bundle("eszsl", features=SeenFeatures(matrix, labels), holdout=0.5)
+    kept = np.isin(np.array(SEEN)[labels], bundle.seen_ids)
+    assert kept.sum() == 30
+    for changed, same in ((~kept, True), (kept, False)):  # photos of hidden classes do not count, the others do
+        other = np.where(changed[:, None], -matrix, matrix)
+        again = small_bundle("eszsl", features=SeenFeatures(other, labels), holdout=0.5)
+        assert np.array_equal(again.solution.projection.matrix, bundle.solution.projection.matrix) == same

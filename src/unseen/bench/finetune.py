@@ -111,4 +111,4 @@ def _bundle(backbone: Backbone) -> Bundle:
     known = backbone.classifiers()
     info = BackboneInfo(backbone.name, backbone.checksum, backbone.num_features, ids)
     vectors = ClassVectors((), (), [], Coverage(len(ids), ids, {}))
-    return Bundle(taxonomy, np.arange(len(ids)), known, vectors, Solution(known, Append1(), {}, {}), "dgp", {}, info)
+    return Bundle(taxonomy, np.arange(len(ids)), known, vectors, Solution(known, Append1()), "dgp", {}, info)

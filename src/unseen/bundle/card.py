@@ -2,35 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from unseen.bundle.core import Bundle
 
 
-def card(header: dict[str, Any]) -> str:
-    details, backbone = header["details"], header["backbone"]
-    hierarchy = header["hierarchy"].get("kind", "own")
+def card(bundle: Bundle) -> str:
+    backbone, hierarchy = bundle.backbone, bundle.taxonomy.source.get("kind", "own")
     lines = [
-        f"# {header['method']} classifiers for {header['nodes']:,} classes",
+        f"# {bundle.method} classifiers for {len(bundle):,} classes",
         "",
-        f"Made by `unseen` {header['made']['packages'].get('unseen', '')} on "
-        f"{header['made']['at'][:10]}: a classifier for every class of a hierarchy, predicted from the "
-        f"{header['seen']:,} classes that the network was trained on.",
+        f"Made by `unseen` {bundle.made['packages'].get('unseen', '')} on {bundle.made['at'][:10]}: a classifier for "
+        f"every class of a hierarchy, predicted from the {len(bundle.seen):,} classes that the network was trained on.",
         "",
         "| | |",
         "|---|---|",
-        f"| network | {backbone['name']}{' (finetuned, inside)' if backbone['finetuned'] else ''}, "
-        f"weights {backbone['checksum'][:12]} |",
-        f"| hierarchy | {hierarchy}, {header['nodes']:,} nodes |",
-        f"| class vectors | {' + '.join(header['vectors']['names'])} |",
-        f"| method | {header['method']}, seed {header['seed']} |",
+        f"| network | {backbone.name}{' (finetuned, inside)' if backbone.finetuned else ''}, "
+        f"weights {backbone.checksum[:12]} |",
+        f"| hierarchy | {hierarchy}, {len(bundle):,} nodes |",
+        f"| class vectors | {' + '.join(bundle.vectors.names)} |",
+        f"| method | {bundle.method}, seed {bundle.seed} |",
     ]
-    for key in ("epochs", "loss", "train_seconds"):
-        if details.get(key) is not None:
-            lines.append(f"| {key.replace('_', ' ')} | {details[key]} |")
-    if details.get("holdout"):
-        held = details["holdout"]
+    fit, training = bundle.solution.record, bundle.training
+    figures = {"epochs": fit.epochs, "loss": fit.loss, "train seconds": training.seconds}
+    lines += [f"| {name} | {figure} |" for name, figure in figures.items() if figure is not None]
+    held = training.holdout
+    if held is not None:
         lines.append(
-            f"| hidden seen classes | {held['classes']}: own classifier found first {held['hit@1']} %, "
-            f"among five {held['hit@5']} % |"
+            f"| hidden seen classes | {held.classes}: own classifier found first {held.hit_1} %, "
+            f"among five {held.hit_5} % |"
         )
     lines += [
         "",
@@ -46,7 +47,7 @@ def card(header: dict[str, Any]) -> str:
         "see the trust figure, where the method gives one.",
         "",
         "Settings: "
-        + (", ".join(f"{key} {value}" for key, value in header["settings"].items()) or "the method's defaults")
+        + (", ".join(f"{key} {value}" for key, value in bundle.settings.items()) or "the method's defaults")
         + ".",
         "",
     ]

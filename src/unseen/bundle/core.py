@@ -14,65 +14,32 @@ Arrays are safetensors and the rest JSON: nothing in a bundle is ever executed. 
 
 from __future__ import annotations
 
-import json
-import os
 import platform
-import shutil
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timezone
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import load_file
 
 from unseen.assets import imagenet_21k
-from unseen.bundle.card import card
-from unseen.bundle.files import FORMAT, NETWORK, pack, read_header, verify_files
-from unseen.bundle.places import check_place
+from unseen.bundle.backbone_info import BackboneInfo
+from unseen.bundle.files import FORMAT
+from unseen.bundle.places import check_replaces
+from unseen.bundle.records import CalibrationRecord, FinetuneRecord, Records, TrainingRecord
+from unseen.bundle.storage import check_shapes, read_fields, store_bundle
 from unseen.errors import UnseenError
 from unseen.methods import Method, Solution, make_method
 from unseen.methods.problem import Problem
-from unseen.methods.projections import from_saved
-from unseen.runtime.files import sha256, write_atomically, writing
-from unseen.semantics import ClassVectors, Coverage
+from unseen.methods.registry import check_code
+from unseen.semantics import ClassVectors
 from unseen.taxonomy import Taxonomy
 from unseen.taxonomy.sources import BUILT_IN
 
 if TYPE_CHECKING:
     from unseen.backbones import Backbone
-
-PRECISIONS = {"fp32": np.float32, "fp16": np.float16}
-
-
-@dataclass
-class BackboneInfo:
-    """Which network the classifiers belong to. `class_ids` is its own class order, by id."""
-
-    name: str
-    checksum: str
-    num_features: int
-    class_ids: list[str]
-    layer: str | None = None  # the last linear layer, where the network does not tell
-    transform: dict[str, Any] | None = None  # how photos are prepared
-    weights: str | None = None  # the file of weights, where they are the user's own
-    finetuned: bool = False
-
-    @classmethod
-    def of(cls, backbone: Backbone) -> BackboneInfo:
-        """What is needed to load a network again, and to tell whether it is still the same."""
-        file = backbone.weights_file
-        return cls(
-            name=backbone.name,
-            checksum=backbone.checksum,
-            num_features=backbone.num_features,
-            class_ids=list(backbone.class_ids),
-            layer=getattr(backbone, "layer", None),
-            transform=json.loads(json.dumps(backbone.transform.to_dict())),
-            weights=str(Path(file).resolve()) if file else None,
-        )
 
 
 @dataclass
@@ -91,8 +58,13 @@ class Bundle:
     connecting: list[str] = field(default_factory=list)  # nodes that came along from WordNet to link those in
     precision: str = "fp32"  # how the classifiers are stored
     network: dict[str, np.ndarray] | None = None  # finetuned weights
+    training: TrainingRecord = field(default_factory=TrainingRecord)
+    finetuning: FinetuneRecord | None = None  # after stage 2
+    calibration: CalibrationRecord | None = None
+    guessed: list[str] = field(default_factory=list)  # added classes whose text vector is the mean of their parents'
     made: dict[str, Any] = field(default_factory=lambda: _circumstances())
-    path: Path | None = None
+    path: Path | None = None  # where it is saved
+    origin: Path | None = None  # where the bundle is saved that this one is a change of
 
     def __len__(self) -> int:
         return len(self.taxonomy)
@@ -128,7 +100,10 @@ class Bundle:
         mask[self.taxonomy.indices([*self.added, *named])] = True
         return mask | self.is_seen
 
-    def make_method(self) -> Method:
+    def make_method(self, trust_code: bool = False, say: Callable[[str], None] = lambda message: None) -> Method:
+        """The method with its settings. One of your own must be registered in this process, or else be trusted:
+        `trust_code` imports the module that the bundle names, and tells which file that is."""
+        check_code(self.method, trust_code, say)
         try:
             return make_method(self.method, self.settings)
         except UnseenError as error:
@@ -200,68 +175,38 @@ class Bundle:
                 f"not {backbone.checksum[:12]}. Use the network that it was trained with, or train a new bundle."
             )
 
-    # -- saving --------------------------------------------------------------------------------------------------
+    # -- saving and loading --------------------------------------------------------------------------------------
 
-    def save(self, path: str | Path, precision: str | None = None, training: bool = False) -> Path:
-        """Write the bundle beside its place, then move it there: a failure leaves the old one or the new one, whole.
+    def change(self, **fields: Any) -> Bundle:
+        """A copy with other fields. It may be saved over this bundle, and over no other unasked."""
+        return replace(self, **fields, path=None, origin=self.path or self.origin)
+
+    def check_output(self, path: str | Path, overwrite: bool = False) -> None:
+        """Refuse a place that `save` would refuse, for this bundle or a change of it, before the work begins."""
+        check_replaces(Path(path), self.path or self.origin, overwrite)
+
+    def save(self, path: str | Path, precision: str | None = None, overwrite: bool = False) -> Path:
+        """Write the bundle into a folder, whole or not at all; another bundle there is replaced only on `overwrite`.
 
         `precision` is fp32 or fp16, by default what it was before. Only the classifiers are stored so, and no answer is
-        computed in fp16. `training`: it ends the training there, whose checkpoint goes; else an interrupted one is kept
-        and nothing is saved.
+        computed in fp16.
         """
-        path = Path(path)
+        self.check_output(path, overwrite)
         self.precision = precision or self.precision
-        if self.precision not in PRECISIONS:
-            raise UnseenError(f"classifiers are stored as {' or '.join(PRECISIONS)}, not {self.precision!r}")
-        check_place(path, training)
-        place = path.resolve()  # of a link, the folder that it leads to
-        fresh, old = (place.with_name(f".{place.name}.{os.getpid()}.{state}") for state in ("saving", "old"))
-        with writing(path):
-            try:
-                fresh.mkdir(parents=True)
-                self._write_files(fresh)
-                if place.exists():
-                    os.rename(place, old)
-                os.rename(fresh, place)
-                shutil.rmtree(old, ignore_errors=True)
-            finally:
-                if old.exists() and not place.exists():  # stopped between the two
-                    os.rename(old, place)
-                shutil.rmtree(fresh, ignore_errors=True)
-        self.path = path
-        return path
+        store_bundle(self, Path(path))
+        return Path(path)
 
-    def _write_files(self, folder: Path) -> None:
-        solution = self.solution
-        with np.errstate(over="ignore"):
-            classifiers = solution.classifiers.astype(PRECISIONS[self.precision])
-        if not np.isfinite(classifiers).all():
-            raise UnseenError(f"the classifiers hold numbers that are not finite in {self.precision}: nothing is saved")
-        arrays = {"classifiers": classifiers, "known": self.known}
-        arrays |= {f"projection.{key}": value for key, value in solution.projection.arrays().items()}
-        arrays |= {key: getattr(solution, key) for key in ("answers", "trust") if getattr(solution, key) is not None}
-        state = {f"state.{key}": value for key, value in solution.state.items()}
-        state |= {f"vectors.{i}": part for i, part in enumerate(self.vectors.parts)}
-        classes = {"taxonomy": self.taxonomy.to_json(), "seen": self.seen_ids, "added": self.added}
-        classes["connecting"] = self.connecting
-
-        files = {
-            "classes.json": _encode(json.dumps(classes, ensure_ascii=False)),
-            "classifiers.safetensors": pack(arrays),
-            "state.safetensors": pack(state),
-            "log.jsonl": "".join(json.dumps(record) + "\n" for record in self.log).encode(),
-        }
-        if self.network is not None:
-            files[NETWORK] = pack(self.network)
-        for name, content in files.items():
-            write_atomically(folder / name, content)
-        header = self.header() | {"files": {name: sha256(folder / name) for name in files}}
-        write_atomically(folder / "README.md", _encode(card(header)))
-        write_atomically(folder / "bundle.json", _encode(json.dumps(header, indent=1, ensure_ascii=False)))
+    @classmethod
+    def load(cls, path: str | Path, verify: bool = True) -> Bundle:
+        """The bundle in a folder. `verify` compares the checksum of every file."""
+        bundle = cls(**read_fields(Path(path), verify))
+        check_shapes(bundle)
+        return bundle
 
     def header(self) -> dict[str, Any]:
         """All but the arrays and the classes: what `unseen info BUNDLE` tells."""
         coverage = self.vectors.coverage
+        records = Records(self.solution.record, self.training, self.finetuning, self.calibration, self.guessed)
         return {
             "format": FORMAT,
             "method": self.method,
@@ -276,106 +221,9 @@ class Bundle:
             "projection": {"kind": self.solution.projection.kind, "settings": self.solution.projection.settings()},
             "shape": list(self.solution.classifiers.shape),
             "precision": self.precision,
-            "details": self.solution.details,
+            "details": records.to_details(),
             "made": self.made,
         }
-
-    # -- loading -------------------------------------------------------------------------------------------------
-
-    @classmethod
-    def load(cls, path: str | Path, verify: bool = True) -> Bundle:
-        path = Path(path)
-        header = read_header(path)
-        if verify:
-            verify_files(path, header["files"])
-        try:
-            classes = json.loads((path / "classes.json").read_text(encoding="utf-8"))
-            arrays = load_file(path / "classifiers.safetensors")
-            state = load_file(path / "state.safetensors")
-            weights = load_file(path / NETWORK) if NETWORK in header["files"] else None
-            lines = (path / "log.jsonl").read_text(encoding="utf-8").splitlines()
-            taxonomy = Taxonomy.from_dict(classes["taxonomy"])
-            parts = tuple(state[f"vectors.{i}"] for i in range(len(header["vectors"]["names"])))
-            bundle = cls(
-                taxonomy=taxonomy,
-                seen=taxonomy.indices(classes["seen"]),
-                known=arrays["known"],
-                vectors=_vectors(taxonomy, parts, header["vectors"]),
-                solution=_solution(header, arrays, state),
-                method=header["method"],
-                settings=header["settings"],
-                backbone=BackboneInfo(**header["backbone"]),
-                seed=header["seed"],
-                log=[json.loads(line) for line in lines],
-                added=classes["added"],
-                connecting=classes["connecting"],
-                precision=header["precision"],
-                network=weights,
-                made=header["made"],
-                path=path,
-            )
-        except (LookupError, TypeError, ValueError, AttributeError, OSError, SafetensorError) as error:
-            raise UnseenError(f"{path} is damaged ({type(error).__name__}: {error}): make the bundle again") from None
-        bundle._check_shapes()
-        return bundle
-
-    def _check_shapes(self) -> None:
-        solution, where = self.solution, self.path
-        nodes = {"classifiers": len(solution.classifiers)} | {
-            f"vectors.{i}": len(part) for i, part in enumerate(self.vectors.parts)
-        }
-        nodes |= {
-            key: len(getattr(solution, key)) for key in ("answers", "trust") if getattr(solution, key) is not None
-        }
-        wrong = [f"{key} has {count}" for key, count in nodes.items() if count != len(self)]
-        if wrong:
-            raise UnseenError(f"{where}: {len(self)} classes, but {', '.join(wrong)} rows: make the bundle again")
-        if len(self.known) != len(self.seen):
-            raise UnseenError(f"{where}: {len(self.seen)} seen classes, but {len(self.known)} known classifiers")
-        self._check_widths()
-        self.taxonomy.indices([*self.added, *self.connecting])
-        if not (np.isfinite(solution.classifiers).all() and np.isfinite(self.known).all()):
-            raise UnseenError(f"{where}: the classifiers hold NaN or infinity: make the bundle again")
-
-    def _check_widths(self) -> None:
-        """Whether features of the network can be scored."""
-        features = self.backbone.num_features
-        if self.known.shape[1:] != (features + 1,):
-            raise UnseenError(
-                f"{self.path}: {features} features, but known classifiers of shape {self.known.shape}: "
-                "make the bundle again"
-            )
-        try:
-            scored = self.solution.projection(np.zeros((1, features), np.float32)) @ self.solution.classifiers[:1].T
-            fits = scored.shape == (1, 1)
-        except (UnseenError, ValueError, IndexError):
-            fits = False
-        if not fits:
-            raise UnseenError(f"{self.path}: the classifiers do not fit {features} features: make the bundle again")
-
-
-def _encode(text: str) -> bytes:
-    """UTF-8. The name of a file that is not Unicode holds lone surrogates: escaped they are valid JSON too."""
-    return text.encode(errors="backslashreplace")
-
-
-def _solution(header: dict, arrays: dict, state: dict) -> Solution:
-    saved = header["projection"]
-    prefix = "projection."
-    projection = {key[len(prefix) :]: value for key, value in arrays.items() if key.startswith(prefix)}
-    return Solution(
-        classifiers=arrays["classifiers"].astype(np.float32),
-        projection=from_saved(saved["kind"], projection, saved["settings"]),
-        state={key[len("state.") :]: value for key, value in state.items() if key.startswith("state.")},
-        details=header["details"],
-        answers=arrays.get("answers"),
-        trust=arrays.get("trust"),
-    )
-
-
-def _vectors(taxonomy: Taxonomy, parts: tuple[np.ndarray, ...], saved: dict) -> ClassVectors:
-    names = tuple(saved["names"])
-    return ClassVectors(parts, names, saved["provenance"], Coverage.of(taxonomy, parts, names))
 
 
 def _circumstances() -> dict[str, Any]:

@@ -36,13 +36,16 @@ def read_header(path: Path) -> dict[str, Any]:
     file = path / "bundle.json"
     if not file.exists():
         if (path / CHECKPOINT).exists():
-            raise UnseenError(f"{path} holds an unfinished training: go on with the same command and --resume")
+            raise UnseenError(
+                f"{path} holds an unfinished training: continue it with resume=True and the same settings",
+                "resume=True",
+            )
         place = path.resolve()  # as `Bundle.save` has it
         aside = sorted(place.parent.glob(f".{glob.escape(place.name)}.*.old"))
         if aside and not place.exists():  # killed after the old one was moved away, before the new one was there
             raise UnseenError(f"{path} was moved by a process that was killed while saving: rename {aside[-1]} to it")
         what = "has no bundle.json" if path.is_dir() else "does not exist" if not path.exists() else "is not a folder"
-        raise UnseenError(f"{path} is not a bundle: it {what}. `unseen train --out {path}` makes one.")
+        raise UnseenError(f"{path} is not a bundle: it {what}. `unseen train` makes one.")
     try:
         header = json.loads(file.read_text(encoding="utf-8"))
         if header["format"] > FORMAT:

@@ -23,7 +23,15 @@ from unseen.taxonomy.additions import check_connected, completed, connecting_nod
 from unseen.taxonomy.search import plain
 
 
-def add(bundle: Bundle, nodes: Sequence[Node], vectors: str | Path | Callable | None = None) -> Bundle:
+def add(
+    bundle: Bundle,
+    nodes: Sequence[Node],
+    vectors: str | Path | Callable | None = None,
+    out: str | Path | None = None,
+    overwrite: bool = False,
+    trust_code: bool = False,
+    say: Callable[[str], None] = lambda message: None,
+) -> Bundle:
     """The bundle with new classes, each given by id, names, parents and perhaps a definition.
 
     A parent may be an id, or a name that means one class only; a new class may be the parent of another new one.
@@ -31,13 +39,17 @@ def add(bundle: Bundle, nodes: Sequence[Node], vectors: str | Path | Callable | 
     out. A node that so far only connected others becomes a class, with the classifier that it has.
 
     `vectors`: the bundle's file of word vectors where it lies now, or its callable, if the bundle cannot find them.
+    `out` saves the result there; a bundle in that place other than this one is replaced only on `overwrite`.
+    `trust_code`: import the bundle's method where it is one of your own; `say` is told from where.
     """
+    if out is not None:
+        bundle.check_output(out, overwrite)
     if not nodes:
         raise UnseenError("no class to add was given")
     if vectors is not None and not any(_comes_from_outside(source) for source in bundle.vectors.provenance):
         named = ", ".join(bundle.vectors.names)
-        raise UnseenError(f"the bundle's vectors ({named}) are built in: leave {vectors} away")
-    method = bundle.make_method()
+        raise UnseenError(f"the bundle's vectors ({named}) are built in: omit vectors", "vectors")
+    method = bundle.make_method(trust_code, say)
     _check_only_connecting(bundle, [node for node in nodes if node.id in bundle.taxonomy])
     new = _resolved(bundle.taxonomy, [completed(node) for node in nodes if node.id not in bundle.taxonomy])
     connecting = connecting_nodes(bundle.taxonomy, new)
@@ -47,15 +59,17 @@ def add(bundle: Bundle, nodes: Sequence[Node], vectors: str | Path | Callable | 
     encoded, guessed = _grown_vectors(bundle, taxonomy, rows, vectors)
     added = [node.id for node in nodes]
     kept = [i for i in bundle.connecting if i not in set(added)]
-    return replace(
-        bundle,
+    grown = bundle.change(
         taxonomy=taxonomy,
         vectors=encoded,
-        solution=_grown_solution(bundle, method, taxonomy, encoded, rows, guessed),
+        solution=_grown_solution(bundle, method, taxonomy, encoded, rows),
         added=bundle.added + added,
         connecting=kept + [node.id for node in connecting],
-        path=None,
+        guessed=bundle.guessed + guessed,
     )
+    if out is not None:
+        grown.save(out, overwrite=overwrite)
+    return grown
 
 
 def already_classes(bundle: Bundle, nodes: Sequence[Node]) -> list[str]:
@@ -64,8 +78,13 @@ def already_classes(bundle: Bundle, nodes: Sequence[Node]) -> list[str]:
     return [node.id for node in nodes if node.id in bundle.taxonomy and is_class[bundle.taxonomy.index(node.id)]]
 
 
-def remove(bundle: Bundle, ids: Sequence[str]) -> Bundle:
-    """The bundle without these classes; their children go to their parents. Seen classes cannot be removed."""
+def remove(bundle: Bundle, ids: Sequence[str], out: str | Path | None = None, overwrite: bool = False) -> Bundle:
+    """The bundle without these classes; their children go to their parents. Seen classes cannot be removed.
+
+    `out` and `overwrite` as in `add`.
+    """
+    if out is not None:
+        bundle.check_output(out, overwrite)
     gone = np.unique(bundle.taxonomy.indices(ids))
     seen = bundle.is_seen[gone]
     if seen.any():
@@ -75,9 +94,7 @@ def remove(bundle: Bundle, ids: Sequence[str]) -> Bundle:
     taxonomy = bundle.taxonomy.without(ids)
     solution, vectors, removed = bundle.solution, bundle.vectors, set(ids)
     parts = tuple(part[kept] for part in vectors.parts)
-    guessed = [i for i in solution.details.get("text_guessed", []) if i not in removed]
-    return replace(
-        bundle,
+    smaller = bundle.change(
         taxonomy=taxonomy,
         seen=taxonomy.indices(bundle.seen_ids),
         vectors=replace(vectors, parts=parts, coverage=Coverage.of(taxonomy, parts, vectors.names)),
@@ -86,20 +103,32 @@ def remove(bundle: Bundle, ids: Sequence[str]) -> Bundle:
             classifiers=solution.classifiers[kept],
             answers=None if solution.answers is None else solution.answers[kept],
             trust=None if solution.trust is None else solution.trust[kept],
-            details=_with_guessed(solution.details, guessed),
         ),
         added=[i for i in bundle.added if i not in removed],
         connecting=[i for i in bundle.connecting if i not in removed],
-        path=None,
+        guessed=[i for i in bundle.guessed if i not in removed],
     )
+    if out is not None:
+        smaller.save(out, overwrite=overwrite)
+    return smaller
 
 
-def rename(bundle: Bundle, id: str, names: Sequence[str]) -> Bundle:
-    """The bundle with other names for a class. Its classifier stays: for another one, remove it and add it anew."""
+def rename(
+    bundle: Bundle, id: str, names: Sequence[str], out: str | Path | None = None, overwrite: bool = False
+) -> Bundle:
+    """The bundle with other names for a class. Its classifier stays: for another one, remove the class and add it.
+
+    `out` and `overwrite` as in `add`.
+    """
+    if out is not None:
+        bundle.check_output(out, overwrite)
     row, old = bundle.taxonomy.index(id), bundle.taxonomy
     lemmas = [tuple(names) if i == row else own for i, own in enumerate(old.lemmas)]
     graph = (old.parent_ptr.astype(np.int64), old.parent_idx.astype(np.int64))
-    return replace(bundle, taxonomy=Taxonomy(old.ids, lemmas, graph, old.own_definitions, old.source), path=None)
+    renamed = bundle.change(taxonomy=Taxonomy(old.ids, lemmas, graph, old.own_definitions, old.source))
+    if out is not None:
+        renamed.save(out, overwrite=overwrite)
+    return renamed
 
 
 def _check_only_connecting(bundle: Bundle, nodes: Sequence[Node]) -> None:
@@ -152,7 +181,7 @@ def _resolved(taxonomy: Taxonomy, nodes: Sequence[Node]) -> list[Node]:
     return [replace(node, parents=tuple(dict.fromkeys(map(meant, node.parents)))) for node in nodes]
 
 
-def _grown_solution(bundle: Bundle, method, taxonomy: Taxonomy, vectors: ClassVectors, rows: np.ndarray, guessed):
+def _grown_solution(bundle: Bundle, method, taxonomy: Taxonomy, vectors: ClassVectors, rows: np.ndarray):
     """The stored solution with predictions for the new rows."""
     solution = bundle.solution
     if not len(rows):
@@ -166,7 +195,6 @@ def _grown_solution(bundle: Bundle, method, taxonomy: Taxonomy, vectors: ClassVe
         classifiers=np.concatenate([solution.classifiers, predicted]),
         answers=_append(solution.answers, lambda: method.answers(problem, rows)),
         trust=_append(solution.trust, lambda: method.trust(problem, solution.state, rows)),
-        details=_with_guessed(solution.details, [*solution.details.get("text_guessed", []), *guessed]),
     )
 
 
@@ -203,11 +231,6 @@ def _grown_vectors(
 def _parents_first(taxonomy: Taxonomy, rows: np.ndarray) -> list[int]:
     """Rows in an order in which every class comes after those above it, which have fewer classes above them."""
     return sorted(rows.tolist(), key=lambda row: len(taxonomy.ancestors(taxonomy.ids[row])))
-
-
-def _with_guessed(details: dict, guessed: list[str]) -> dict:
-    rest = {key: value for key, value in details.items() if key != "text_guessed"}
-    return rest | {"text_guessed": guessed} if guessed else rest
 
 
 def _append(array: np.ndarray | None, more) -> np.ndarray | None:

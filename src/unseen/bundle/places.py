@@ -30,12 +30,18 @@ def is_interrupted(out: Path) -> bool:
 
 
 def is_finished(out: Path, resume: bool, overwrite: bool) -> bool:
-    """Whether a command that trains finds its work done. One that may lose earlier work must say so."""
+    """Whether a training finds its work done. One that would lose earlier work is refused unless asked to."""
     finished, interrupted = (out / "bundle.json").exists(), is_interrupted(out)
     if interrupted and not (resume or overwrite):
-        raise UnseenError(f"{out} holds an interrupted training: go on with --resume, or begin anew with --overwrite")
+        raise UnseenError(
+            f"{out} holds an interrupted training: continue it with resume=True, or start again with overwrite=True",
+            "resume=True",
+            "overwrite=True",
+        )
     if finished and not (resume or overwrite):
-        raise UnseenError(f"{out} is a finished bundle: choose another name, or replace it with --overwrite")
+        raise UnseenError(
+            f"{out} is a finished bundle: choose another name, or replace it with overwrite=True", "overwrite=True"
+        )
     return finished and not interrupted and not overwrite
 
 
@@ -46,7 +52,8 @@ def check_same(out: Path, then: Mapping[str, Any], now: Mapping[str, Any]) -> No
     if changed:
         raise UnseenError(
             f"{out} is finished, but not as asked for: {'; '.join(changed)}. Choose another name, or replace it with "
-            "--overwrite"
+            "overwrite=True",
+            "overwrite=True",
         )
 
 
@@ -67,7 +74,8 @@ def check_place(path: Path, training: bool = False) -> None:
     if not training and is_interrupted(path):
         rest = path / RETRAINING if (path / "bundle.json").exists() else path
         raise UnseenError(
-            f"{path} holds an interrupted training, which would be lost: finish it with --resume, or remove {rest}"
+            f"{path} holds an interrupted training, which would be lost: finish it with resume=True, or remove {rest}",
+            "resume=True",
         )
     parent = path.resolve().parent
     while not parent.exists():
@@ -76,11 +84,13 @@ def check_place(path: Path, training: bool = False) -> None:
         os.rmdir(tempfile.mkdtemp(dir=parent, prefix=".unseen-"))
 
 
-def check_replaces(bundle: Path | None, out: Path, overwrite: bool) -> None:
-    """Before a changed `bundle` is made that is to be saved in `out`: only the bundle itself is replaced unasked."""
+def check_replaces(out: Path, own: Path | None, overwrite: bool) -> None:
+    """Whether a bundle may be saved in `out`: only the one in `own`, which it is a change of, is replaced unasked."""
     check_place(out)
-    if (out / "bundle.json").exists() and not overwrite and (bundle is None or out.resolve() != bundle.resolve()):
-        raise UnseenError(f"{out} is another bundle: choose another name, or replace it with --overwrite")
+    if (out / "bundle.json").exists() and not overwrite and (own is None or out.resolve() != own.resolve()):
+        raise UnseenError(
+            f"{out} is another bundle: choose another name, or replace it with overwrite=True", "overwrite=True"
+        )
 
 
 def _foreign_file(path: Path) -> str | None:

@@ -10,13 +10,14 @@ hidden classes.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from unseen.bundle import Bundle
+from unseen.bundle.records import CalibrationRecord
 from unseen.errors import UnseenError
 from unseen.evaluation.novelty import NoveltyDetector, confidence
 from unseen.evaluation.protocol import BATCH, evaluate
@@ -37,13 +38,18 @@ def calibrate(
     backbone: Any = None,
     run: Run | None = None,
     semantics: list | None = None,
+    out: str | Path | None = None,
+    overwrite: bool = False,
 ) -> Bundle:
-    """The bundle with a chosen seen-shift and novelty threshold in its details.
+    """The bundle with a chosen seen-shift and novelty threshold, as its `calibration`.
 
     `images` are photos of seen classes; others in the folder are never looked at. The hidden classes compete with the
     unseen `candidates` as well as with the seen ones, as unseen classes will in use. `backbone` and `semantics` are
-    needed only where the bundle cannot load them by name.
+    needed only where the bundle cannot load them by name. `out` saves the result there; a bundle in that place other
+    than this one is replaced only on `overwrite`.
     """
+    if out is not None:
+        bundle.check_output(out, overwrite)
     network = bundle.load_backbone() if backbone is None else backbone
     whole = Recogniser(bundle, network)
     store = SeenPhotos(_open(images, network, say), frozenset(bundle.seen_ids))
@@ -68,17 +74,19 @@ def calibrate(
         raise UnseenError("there must be photos both of seen classes that are hidden and of others: these are too few")
     figures = result.generalised["class"]
     detector = choose_detector(model, store, frozenset(hidden))
-    chosen = {
-        "seen_shift": figures["best_shift_in_hindsight"],  # hindsight over hidden seen classes, not over unseen ones
-        "harmonic_on_hidden": figures["best_harmonic_in_hindsight"],
-        "harmonic_without": figures["harmonic"],
-        "hidden_classes": len(hidden),
-        "photos": result.images,
-        "novelty_threshold": detector.threshold,
-        "novelty_auroc": detector.auroc,
-    }
-    details = bundle.solution.details | {"calibration": chosen}
-    return replace(bundle, solution=replace(bundle.solution, details=details), path=None)
+    chosen = CalibrationRecord(
+        seen_shift=figures["best_shift_in_hindsight"],  # hindsight over hidden seen classes, not over unseen ones
+        harmonic_on_hidden=figures["best_harmonic_in_hindsight"],
+        harmonic_without=figures["harmonic"],
+        hidden_classes=len(hidden),
+        photos=result.images,
+        novelty_threshold=detector.threshold,
+        novelty_auroc=detector.auroc,
+    )
+    calibrated = bundle.change(calibration=chosen)
+    if out is not None:
+        calibrated.save(out, overwrite=overwrite)
+    return calibrated
 
 
 def _open(images: Any, network: Any, say: Callable[[str], None]) -> Any:
@@ -87,7 +95,7 @@ def _open(images: Any, network: Any, say: Callable[[str], None]) -> Any:
 
 def _learned_from_photos(bundle: Bundle) -> bool:
     """Some methods can do without, and the shift must be that of the model that the bundle holds."""
-    chosen = bundle.solution.details.get("chosen", {})
+    chosen = bundle.solution.record.chosen or {}
     return get_method(bundle.method).needs_features or chosen.get("learn_from") == "features"
 
 

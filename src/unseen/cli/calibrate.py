@@ -22,14 +22,10 @@ def calibrate(
 ) -> None:
     """Choose a seen-shift (calibrated stacking) and a novelty threshold on hidden seen classes."""
     from unseen.bundle import Bundle
-    from unseen.bundle.places import check_replaces
     from unseen.calibration.shift import calibrate as choose
 
-    old = Bundle.load(bundle)
-    check_replaces(bundle, out, overwrite)
-    chosen = choose(old, images, holdout, candidates, tell)
-    chosen.save(out)
-    result = {"bundle": str(out), **chosen.solution.details["calibration"]}
+    calibrated = choose(Bundle.load(bundle), images, holdout, candidates, tell, out=out, overwrite=overwrite)
+    result = {"bundle": str(out), **calibrated.calibration.to_json()}
     emit(result, json_, lambda: _show(result))
 
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from unseen.cli.app import JsonFlag, command, emit, escaped, stdout, tell
-from unseen.errors import UnseenError
 
 
 @command(
@@ -51,25 +49,18 @@ def finetune(
     seed: Annotated[int, typer.Option()] = 0,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, mps.")] = "auto",
     checkpoint_every: Annotated[int, typer.Option(min=1, help="Steps between checkpoints.")] = 200,
-    resume: Annotated[bool, typer.Option(help="Go on with an interrupted finetuning in OUT.")] = False,
+    resume: Annotated[bool, typer.Option(help="Continue an interrupted finetuning in OUT.")] = False,
     overwrite: Annotated[
-        bool, typer.Option(help="Replace a finished bundle in OUT; begin an interrupted one anew.")
+        bool, typer.Option(help="Replace a finished bundle in OUT, or start an interrupted finetuning again.")
     ] = False,
     json_: JsonFlag = False,
 ) -> None:
     """Finetune the network under the predicted classifiers of its seen classes (the paper's second stage)."""
     from unseen.bundle import Bundle
-    from unseen.bundle.places import check_same, is_finished
     from unseen.finetuning import FinetuneSettings
     from unseen.finetuning import finetune as tune
-    from unseen.finetuning.loop import identify
-    from unseen.finetuning.photo_sets import open_photo_set
     from unseen.runtime.run import Run
 
-    finished = is_finished(out, resume, overwrite)
-    first = int(os.environ.get("RANK", "0")) == 0  # of torchrun's processes one speaks
-    say = tell if first else lambda message: None
-    run = Run(seed=seed, device=device, resume=resume, checkpoint_every=checkpoint_every)
     settings = FinetuneSettings(
         epochs=epochs,
         learning_rate=learning_rate,
@@ -85,24 +76,21 @@ def finetune(
         validation=validation,
         patience=patience,
     )
-    if finished:
-        tuned = Bundle.load(out)
-        facts = tuned.solution.details.get("finetune")
-        if facts is None:
-            raise UnseenError(f"{out} is a finished bundle that was not finetuned: choose another name")
-        base = Bundle.load(bundle)
-        now = identify(base, open_photo_set(images, base.seen_ids, skip_unknown, base.backbone.class_ids))
-        if bundle.resolve() == out.resolve():
-            del now["network"]  # it was replaced by the finetuned one
-        then = facts["settings"] | {"seed": facts.get("seed", seed)} | facts.get("made_from", {})
-        check_same(out, then, asdict(settings) | {"seed": seed} | now)
-        say(f"{out} is finished already.")
-    else:
-        tuned = tune(
-            Bundle.load(bundle), images, out, settings, run, workers=workers, skip_unknown=skip_unknown, say=say
-        )
+    first = int(os.environ.get("RANK", "0")) == 0  # of torchrun's processes one speaks
+    tuned = tune(
+        Bundle.load(bundle),
+        images,
+        out,
+        settings,
+        Run(seed=seed, device=device, checkpoint_every=checkpoint_every),
+        resume=resume,
+        overwrite=overwrite,
+        workers=workers,
+        skip_unknown=skip_unknown,
+        say=tell if first else lambda message: None,
+    )
     if first:
-        result = {"bundle": str(out), **tuned.solution.details["finetune"]}
+        result = {"bundle": str(out), **tuned.finetuning.to_json()}
         result["loss"], result["accuracy"] = last_figures(tuned.log)
         emit(result, json_, lambda: _show(result))
 

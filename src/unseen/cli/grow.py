@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from unseen.cli.app import JsonFlag, command, emit, escaped, say, stdout, tell
+from unseen.cli.app import JsonFlag, TrustCodeFlag, command, emit, escaped, say, stdout, tell
 from unseen.errors import UnseenError
 
 BundleArgument = Annotated[Path, typer.Argument(help="The bundle.")]
@@ -40,6 +41,7 @@ def add(
         Path | None, typer.Option(help="The bundle's own file of word vectors, if it lies elsewhere now.")
     ] = None,
     overwrite: OverwriteOption = False,
+    trust_code: TrustCodeFlag = False,
     json_: JsonFlag = False,
 ) -> None:
     """Add classes to a bundle by name and parent: their classifiers are predicted at once."""
@@ -50,14 +52,13 @@ def add(
 
     from unseen.bundle import Bundle
     from unseen.bundle.growth import add, already_classes
-    from unseen.bundle.places import check_replaces
     from unseen.runtime.text import slug
     from unseen.taxonomy import Node
     from unseen.taxonomy.sources import read_additions
     from unseen.training.default import default_bundle
 
-    check_replaces(bundle, out, overwrite)
-    old = default_bundle(tell) if bundle is None else Bundle.load(bundle)
+    # The default bundle is nobody's own: without a path it is not replaced unasked.
+    old = replace(default_bundle(tell), path=None) if bundle is None else Bundle.load(bundle)
     if csv is None:
         nodes, known = [Node(id or slug(name[0]), tuple(name or ()), tuple(parent or ()), definition)], []
     else:
@@ -69,8 +70,7 @@ def add(
         if known:
             some = ", ".join(known[:5]) + (", ..." if len(known) > 5 else "")
             tell(f"{len(known):,} classes of {csv} are in the bundle already: {some}")
-    grown = add(old, nodes, vectors)
-    grown.save(out)
+    grown = add(old, nodes, vectors, out, overwrite, trust_code, tell)
     _tell(grown, nodes)
     added = [_describe(grown, node.id) for node in nodes]
     result = {"bundle": str(out), "added": added, "already_there": known, "nodes": len(grown)}
@@ -88,12 +88,8 @@ def remove(
     """Remove classes from a bundle; their children go to their parents."""
     from unseen.bundle import Bundle
     from unseen.bundle.growth import remove
-    from unseen.bundle.places import check_replaces
 
-    old = Bundle.load(bundle)
-    check_replaces(bundle, out, overwrite)
-    smaller = remove(old, id)
-    smaller.save(out)
+    smaller = remove(Bundle.load(bundle), id, out, overwrite)
     result = {"bundle": str(out), "removed": id, "nodes": len(smaller)}
     emit(result, json_, lambda: stdout.print(f"{escaped(out)}: {len(smaller):,} nodes left"))
 
@@ -110,20 +106,15 @@ def rename(
     """Give a class of a bundle other names; its classifier stays."""
     from unseen.bundle import Bundle
     from unseen.bundle.growth import rename
-    from unseen.bundle.places import check_replaces
 
-    old = Bundle.load(bundle)
-    check_replaces(bundle, out, overwrite)
-    renamed = rename(old, id, name)
-    renamed.save(out)
+    rename(Bundle.load(bundle), id, name, out, overwrite)
     told = escaped(f"{out}: {id} is now {name[0]}")
     emit({"bundle": str(out), "id": id, "names": name}, json_, lambda: stdout.print(told))
 
 
 def _tell(grown, nodes) -> None:
     """What a user may not have meant, or should know."""
-    guessed = grown.solution.details.get("text_guessed", [])
-    if any(node.id in guessed for node in nodes):
+    if any(node.id in grown.guessed for node in nodes):
         say("The sentence encoder is not installed: the text of new classes is guessed from their parents' "
             "(pip install 'unseen\\[text]').")  # fmt: skip
     for node in nodes[:20]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,9 +10,9 @@ import typer
 
 from unseen.cli.app import JsonFlag, command, emit, escaped, stdout, tell
 from unseen.errors import UnseenError
+from unseen.methods import method_names
 
 if TYPE_CHECKING:
-    from unseen.backbones import Backbone
     from unseen.bundle import Bundle
 
 
@@ -30,10 +28,7 @@ if TYPE_CHECKING:
 )
 def train(
     out: Annotated[Path, typer.Option(help="The bundle to write: a folder.")],
-    method: Annotated[
-        str,
-        typer.Option(help="dgp, sgcn, gcnz, gat, kin, structural, conse, devise, exem, sync, eszsl or network."),
-    ] = "kin",
+    method: Annotated[str, typer.Option(help=f"{', '.join(method_names())}; or module:Class, your own.")] = "kin",
     graph: Annotated[
         str, typer.Option(help="imagenet (built in), paper, wordnet, a CSV/JSON/edge-list file, or imagenet+FILE.")
     ] = "imagenet",
@@ -62,86 +57,40 @@ def train(
     precision: Annotated[str, typer.Option(help="How classifiers are stored: fp32 or fp16.")] = "fp32",
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps.")] = "auto",
     checkpoint_every: Annotated[int, typer.Option(min=1, help="Epochs between checkpoints.")] = 100,
-    resume: Annotated[bool, typer.Option(help="Go on with an interrupted training in OUT.")] = False,
+    resume: Annotated[bool, typer.Option(help="Continue an interrupted training in OUT.")] = False,
     overwrite: Annotated[
-        bool, typer.Option(help="Replace a finished bundle in OUT; begin an interrupted one anew.")
+        bool, typer.Option(help="Replace a finished bundle in OUT, or start an interrupted training again.")
     ] = False,
     json_: JsonFlag = False,
 ) -> None:
     """Predict a classifier for every class of a hierarchy, and write them as a bundle."""
-    if precision not in ("fp32", "fp16"):
-        raise UnseenError(f"--precision is fp32 or fp16, not {precision!r}")
-    from unseen.backbones import load_backbone
-    from unseen.bundle import Bundle
-    from unseen.bundle.places import check_same, is_finished
     from unseen.methods import make_method
     from unseen.runtime.run import Run
     from unseen.scoring.candidates import read_ids
     from unseen.training.stage1 import train as fit
 
     settings = parse_settings(setting or [], epochs)
-    chosen = asdict(make_method(method, settings).settings)  # here, since train() has other arguments of its own
-    run = Run(seed=seed, device=device, resume=resume, checkpoint_every=checkpoint_every)
-    ids = read_ids(classes) if classes else None
-    if is_finished(out, resume, overwrite):
-        bundle, network = Bundle.load(out), load_backbone(backbone, ids, weights, layer)
-        asked = {"method": method, **chosen, "seed": seed, "precision": precision}
-        check_same(out, *_then_and_now(bundle, network, graph, vectors, holdout, asked))
-        bundle.check_backbone(network)
-        tell(f"{out} is finished already.")
-    else:
-        bundle = fit(
-            method,
-            graph,
-            vectors,
-            backbone,
-            out,
-            classes=ids,
-            layer=layer,
-            weights=weights,
-            features=features,
-            holdout=holdout,
-            skip_missing=skip_missing,
-            precision=precision,
-            run=run,
-            say=tell,
-            **settings,
-        )
+    make_method(method, settings)  # or an error, before a setting is taken for another argument of fit()
+    bundle = fit(
+        method,
+        graph,
+        vectors,
+        backbone,
+        out,
+        resume=resume,
+        overwrite=overwrite,
+        classes=read_ids(classes) if classes else None,
+        layer=layer,
+        weights=weights,
+        features=features,
+        holdout=holdout,
+        skip_missing=skip_missing,
+        precision=precision,
+        run=Run(seed=seed, device=device, checkpoint_every=checkpoint_every),
+        say=tell,
+        **settings,
+    )
     emit(summary(bundle), json_, lambda: _show(bundle))
-
-
-def _then_and_now(
-    bundle: Bundle, network: Backbone, graph: str, vectors: str | None, holdout: float, asked: dict
-) -> tuple[dict, dict]:
-    """What a finished bundle was made with, and what is asked for now, in words that can be compared."""
-    from unseen.semantics import load_vectors
-    from unseen.taxonomy import Taxonomy
-    from unseen.training.stage1 import default_vectors
-
-    taxonomy, hidden = Taxonomy.load(graph), bundle.solution.details.get("holdout", {}).get("classes", 0)
-    sources = load_vectors(vectors or default_vectors(asked["method"], taxonomy, lambda message: None))
-    then = {
-        "method": bundle.method,
-        "graph": repr(bundle.taxonomy),
-        "vectors": _name_vectors(bundle.vectors.provenance),
-        "backbone": f"{bundle.backbone.name} ({bundle.backbone.checksum[:12]})",
-        "hidden classes": hidden,
-        **bundle.settings,
-        "seed": bundle.seed,
-        "precision": bundle.precision,
-    }
-    now = {
-        "graph": repr(taxonomy),
-        "vectors": _name_vectors([source.provenance for source in sources]),
-        "backbone": f"{network.name} ({network.checksum[:12]})",  # its full name, whatever was typed
-        "hidden classes": round(holdout * (len(bundle.seen) + hidden)),
-    }
-    return then, {"method": asked["method"], **now, **asked}
-
-
-def _name_vectors(provenance: Iterable[dict]) -> str:
-    """Sources of vectors in a few words that tell them apart."""
-    return " + ".join(f"{of['name']} ({of.get('mode')}, {(of.get('sha256') or '')[:12]})" for of in provenance)
 
 
 def parse_settings(pairs: list[str], epochs: int | None) -> dict:
@@ -158,35 +107,35 @@ def parse_settings(pairs: list[str], epochs: int | None) -> dict:
     return settings
 
 
-def summary(bundle) -> dict:
-    details = bundle.solution.details
+def summary(bundle: Bundle) -> dict:
+    fit, training = bundle.solution.record, bundle.training
     return {
         "bundle": str(bundle.path),
         "method": bundle.method,
         "nodes": len(bundle),
         "seen": len(bundle.seen),
-        "epochs": details.get("epochs"),
-        "loss": details.get("loss"),
-        "seconds": details.get("train_seconds"),
-        "peak_memory_mb": details.get("peak_memory_mb"),
-        "weights": details.get("weights"),
-        "hop_weights": details.get("hop_weights"),
-        "holdout": details.get("holdout"),
+        "epochs": fit.epochs,
+        "loss": fit.loss,
+        "seconds": training.seconds,
+        "peak_memory_mb": training.peak_memory_mb,
+        "weights": fit.weights,
+        "hop_weights": fit.hop_weights,
+        "holdout": None if training.holdout is None else training.holdout.to_json(),
     }
 
 
-def _show(bundle) -> None:
-    result = summary(bundle)
+def _show(bundle: Bundle) -> None:
+    fit, training = bundle.solution.record, bundle.training
     stdout.print(
-        f"[bold]{escaped(bundle.path)}[/bold]: {bundle.method}, {result['nodes']:,} classes from "
-        f"{result['seen']:,} seen ones, {result['seconds']} s"
+        f"[bold]{escaped(bundle.path)}[/bold]: {bundle.method}, {len(bundle):,} classes from "
+        f"{len(bundle.seen):,} seen ones, {training.seconds} s"
     )
-    if result["loss"] is not None:
-        after = "" if result["epochs"] is None else f" after {result['epochs']} epochs"
-        stdout.print(f"  loss {result['loss']:.5f}{after}")
-    for direction, weights in (result["hop_weights"] or {}).items():
+    if fit.loss is not None:
+        after = "" if fit.epochs is None else f" after {fit.epochs} epochs"
+        stdout.print(f"  loss {fit.loss:.5f}{after}")
+    for direction, weights in (fit.hop_weights or {}).items():
         stdout.print(f"  hop weights from {direction}: " + " ".join(f"{weight:.3f}" for weight in weights))
-    held = result["holdout"]
-    if held and held["hit@1"] is not None:
-        stdout.print(f"  {held['classes']} hidden classes: hit@1 {held['hit@1']} %, hit@5 {held['hit@5']} %")
+    held = training.holdout
+    if held is not None and held.hit_1 is not None:
+        stdout.print(f"  {held.classes} hidden classes: hit@1 {held.hit_1} %, hit@5 {held.hit_5} %")
     stdout.print(f"Try it: unseen classify PHOTO --bundle {escaped(bundle.path)}")

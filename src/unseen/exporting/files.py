@@ -214,7 +214,9 @@ def _halved(name: str, tensor: Tensor) -> Tensor:
         return tensor
     half = tensor.half()
     if not torch.equal(half.isfinite(), tensor.isfinite()):
-        raise UnseenError(f"{name} holds numbers beyond 65,504, the largest of 16 bits: export without --half")
+        raise UnseenError(
+            f"{name} holds numbers beyond 65,504, the largest of 16 bits: export without half=True", "half=True"
+        )
     return half
 
 

@@ -75,8 +75,8 @@ class SeenFeatures:
 class FeatureStore:
     """A finished store.
 
-    >>> store = FeatureStore.open("features-of-my-photos")
-    >>> for features, class_ids, paths in store.batches(1024): ...
+        store = FeatureStore.open("features-of-my-photos")
+        for features, class_ids, paths in store.batches(1024): ...
     """
 
     def __init__(self, path: Path, about: dict[str, Any], contents: dict[str, list[int]]):
@@ -183,7 +183,7 @@ def describe_network(backbone: Backbone) -> dict[str, Any]:
 def read_about(path: Path) -> dict[str, Any]:
     """store.json."""
     if not FeatureStore.is_store(path):
-        raise UnseenError(f"{path}: is not a feature store. Make one: unseen features --images DIR --out {path}")
+        raise UnseenError(f"{path}: is not a feature store. `unseen features` makes one.")
     about = _read_json(path / "store.json")
     if about.get("format", FORMAT) != FORMAT:
         raise UnseenError(f"{path}: is a feature store of format {about['format']}, this version reads {FORMAT}.")

@@ -1,4 +1,4 @@
-"""The loop of stage 2 in one process: steps, log, checkpoints, validation. `unseen.finetuning.stage2` is the way in.
+"""Stage 2 in one process: what a step does, what a checkpoint holds, validation. `finetuning.stage2` is the way in.
 
 Chance follows from (seed, epoch, photo) and (seed, step) alone: what a step computes depends neither on the worker
 processes nor on where a run was interrupted.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 import time
+from collections.abc import Iterable
 from contextlib import nullcontext
 from dataclasses import asdict
 from typing import Any
@@ -20,6 +21,7 @@ from torch.nn import functional as F
 
 from unseen.backbones import Backbone
 from unseen.bundle import Bundle
+from unseen.bundle.records import FinetuneRecord, Validation
 from unseen.errors import UnseenError
 from unseen.finetuning.freezing import freeze, set_training_mode
 from unseen.finetuning.photo_sets import PhotoSet
@@ -32,15 +34,12 @@ from unseen.finetuning.training_data import (
     load_batches,
     split_off_validation,
 )
-from unseen.runtime.checkpoints import load_checkpoint, save_checkpoint
+from unseen.runtime.loops import TrainingLoop
 from unseen.runtime.memory import peak_memory_mb
 from unseen.runtime.processes import Processes
-from unseen.runtime.progress import progress
 from unseen.runtime.run import Run
-from unseen.runtime.signals import interruption
 from unseen.runtime.workers import watch_workers
 
-LOG_EVERY = 10  # steps
 LISTED = 100  # unreadable photos that a bundle names
 
 
@@ -64,7 +63,7 @@ class SeenHead(nn.Module):
         return F.linear(self.backbone.forward_pre_logits(x), self.weight, self.bias)
 
 
-class Stage2:
+class Stage2(TrainingLoop):
     """One finetuning in this process: network, photos, optimiser."""
 
     def __init__(
@@ -77,12 +76,19 @@ class Stage2:
         processes: Processes,
         workers: int = 0,
     ):
-        self.settings, self.run, self.processes, self.workers = settings, run, processes, workers
-        self.device = processes.device
         self.train_photos, self.validation = split_off_validation(photos, settings.validation, run.seed)
         size = settings.batch * settings.accumulate
         self.plan = BatchPlan(len(self.train_photos), size, processes.rank, processes.world, run.seed)
-        self.total = settings.epochs * self.plan.steps
+        self.made_from = identify(bundle, photos)
+        identity = {
+            **{key: value for key, value in asdict(settings).items() if key != "patience"},
+            "seed": run.seed,
+            "processes": processes.world,
+            "photos": len(self.train_photos),
+            **self.made_from,
+        }
+        super().__init__(run, settings.epochs * self.plan.steps, identity, processes)
+        self.settings, self.workers, self.device = settings, workers, processes.device
         self.kept = (settings.freeze_stages, settings.freeze_batch_norm)
         self.network = network.to(self.device).to(memory_format=torch.channels_last)
         freeze(self.network, *self.kept)
@@ -98,78 +104,66 @@ class Stage2:
         half = settings.mixed_precision and self.device.type == "cuda"
         self.dtype = torch.float32 if not half else torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=self.dtype == torch.float16)
-        self.made_from = identify(bundle, photos)
-        self.identity = {
-            **{key: value for key, value in asdict(settings).items() if key != "patience"},
-            "seed": run.seed,
-            "processes": processes.world,
-            "photos": len(self.train_photos),
-            **self.made_from,
-        }
+        self.window = Window()
         self.unreadable: dict[int, str] = {}  # photo -> reason
-        self.best: tuple[float, int] | None = None  # validation accuracy and its epoch
+        self.best: Validation | None = None
         self.best_weights: dict[str, Tensor] = {}
 
-    # -- the loop --------------------------------------------------------------------------------------------------
-
-    def train(self) -> dict[str, Any]:
-        """Train to the end; the facts that a bundle keeps."""
+    def train(self) -> None:
+        """Train to the end, and leave the network with the weights to keep."""
         with torch.random.fork_rng([self.device] if self.device.type == "cuda" else []):
-            watch_workers(self._train, "Go on with --resume and fewer --workers, or with more (shared) memory.")
+            advice = "Resume it with fewer workers, or with more (shared) memory."
+            watch_workers(lambda: self.do_steps("Finetuning"), advice)
+        self._share_unreadable()
         self.processes.copy_first(self.network.buffers())
         if self.best_weights:
             self._set_weights(self.best_weights)
+
+    def record(self, photos: PhotoSet) -> FinetuneRecord:
+        """The facts that a bundle keeps."""
         reasons = [self.unreadable[i] for i in sorted(self.unreadable)]
-        return {
-            "epochs": math.ceil(self.step / self.plan.steps),
-            "steps": self.step,
-            "photos": len(self.train_photos),
-            "validation_photos": len(self.validation),
-            "seconds": round(self._seconds(), 1),
-            "photos_per_s": round(self._speed(), 2),
-            "unreadable": len(reasons),
-            "unreadable_photos": reasons[:LISTED],
-            "processes": self.processes.world,
-            "settings": asdict(self.settings),
-            "seed": self.run.seed,
-            "best_validation": None if self.best is None else {"accuracy": self.best[0], "epoch": self.best[1]},
-            "peak_memory_mb": round(peak_memory_mb()),
-        }
+        return FinetuneRecord(
+            epochs=math.ceil(self.step / self.plan.steps),
+            steps=self.step,
+            photos=len(self.train_photos),
+            validation_photos=len(self.validation),
+            seconds=round(self.seconds(), 1),
+            photos_per_s=round(self._speed(), 2),
+            unreadable=len(reasons),
+            unreadable_photos=reasons[:LISTED],
+            processes=self.processes.world,
+            settings=asdict(self.settings),
+            seed=self.run.seed,
+            best_validation=self.best,
+            peak_memory_mb=peak_memory_mb(),
+            empty_classes=len(photos.empty_classes),
+            skipped_classes=len(photos.skipped_classes),
+            made_from=self.made_from,
+        )
 
-    def _train(self) -> None:
-        run, plan = self.run, self.plan
-        self._start()
-        window, shown = Window(), {}
-        with progress("Finetuning", self.total, run.show_progress, self.step) as bar, interruption() as interrupted:
-            batches = iter(self._batches())
-            set_training_mode(self.network, *self.kept)
-            while self.step < self.total and not self._given_up():
-                window.add(*self._update(next(batches)))
-                self.step += 1
-                stop = self.processes.any(interrupted())
-                save = stop or self.step == self.total or self.step % run.checkpoint_every == 0
-                epoch_ends = self.step % plan.steps == 0
-                if save or epoch_ends or self.step % LOG_EVERY == 0:
-                    shown = self._log(window)
-                    window = Window()
-                if epoch_ends and len(self.validation):
-                    self._validate()
-                    set_training_mode(self.network, *self.kept)
-                bar.advance(1, **shown)
-                if save:
-                    self._save()
-                if stop and self.step < self.total:
-                    raise UnseenError(self._stopped())
-        self._share_unreadable()
+    # -- the steps -------------------------------------------------------------------------------------------------
 
-    def _batches(self):
+    @property
+    def ends_epoch(self) -> bool:
+        return self.step % self.plan.steps == 0
+
+    def batches(self) -> Iterable[Batch]:
         """This process's batches from the next step on: one loader for all epochs, so that none begins with a wait."""
+        set_training_mode(self.network, *self.kept)
         photos = TrainingPhotos(self.train_photos, self.network.transform.for_training(), self.run.seed)
         steps = self.plan.batches(self.step, self.total)
         return load_batches(photos, self.workers, batch_sampler=steps, pin_memory=self.device.type == "cuda")
 
-    def _update(self, batch: Batch) -> tuple[Tensor, Tensor, int]:
-        """One step of the optimiser; summed loss, right answers and photos, as they were before it."""
+    def is_logged(self) -> bool:
+        return self.ends_epoch or super().is_logged()
+
+    def end_step(self) -> None:
+        if self.ends_epoch and len(self.validation):
+            self._validate()
+            set_training_mode(self.network, *self.kept)
+
+    def update(self, batch: Batch) -> None:
+        """One step of the optimiser; loss and right answers count as they were before it."""
         pixels, labels, failed = batch
         settings, size = self.settings, self.plan.size
         self.unreadable |= failed
@@ -195,23 +189,17 @@ class Stage2:
         self.scaler.step(self.optimiser)
         self.scaler.update()
         self.optimiser.zero_grad(set_to_none=True)
-        return loss_sum, right, len(labels)
-
-    def _seconds(self) -> float:
-        return self.spent + time.monotonic() - self.started
+        self.window.add(loss_sum, right, len(labels))
 
     def _speed(self) -> float:
         """Photos a second, of all processes, since this process began."""
         photos = (self.step - self.begun) * self.plan.size * self.processes.world
         return photos / max(time.monotonic() - self.started, 1e-9)
 
-    def _log(self, window: Window) -> dict[str, str]:
-        """Write a line of the log; what the progress bar is to show."""
-        loss, accuracy = window.mean(self.processes)
-        if not math.isfinite(loss):
-            raise UnseenError(
-                f"the loss became {loss} by step {self.step}: lower the learning rate. The last checkpoint is kept."
-            )
+    def log(self) -> dict[str, str]:
+        loss, accuracy = self.window.mean(self.processes)
+        self.window = Window()
+        self.check_finite(loss)
         speed = self._speed()
         if self.processes.rank == 0:
             self.run.log(
@@ -220,54 +208,36 @@ class Stage2:
                 loss=round(loss, 5),
                 accuracy=round(accuracy, 2),
                 photos_per_s=round(speed, 2),
-                peak_memory_mb=round(peak_memory_mb()),
+                peak_memory_mb=peak_memory_mb(),
             )
         return {"loss": f"{loss:.3f}", "accuracy": f"{accuracy:.1f} %", "photos/s": f"{speed:.1f}"}
 
     # -- what is kept ----------------------------------------------------------------------------------------------
 
-    def _save(self) -> None:
+    def pack(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         self._share_unreadable()
-        if self.processes.rank == 0 and self.run.folder is not None:
-            tensors = {f"network.{name}": tensor for name, tensor in self.network.module.state_dict().items()}
-            tensors |= {f"best.{name}": tensor for name, tensor in self.best_weights.items()}
-            for index, parameter in enumerate(self.trained):
-                momentum = self.optimiser.state[parameter].get("momentum_buffer")
-                tensors |= {} if momentum is None else {f"momentum.{index}": momentum}
-            facts = {
-                "identity": self.identity,
-                "step": self.step,
-                "seconds": self._seconds(),
-                "records": self.run.records,
-                "best": self.best,
-                "unreadable": list(self.unreadable.items()),
-                "scaler": self.scaler.state_dict(),
-            }
-            save_checkpoint(self.run.folder, tensors, facts)
-        self.processes.wait()
+        tensors = {f"network.{name}": tensor for name, tensor in self.network.module.state_dict().items()}
+        tensors |= {f"best.{name}": tensor for name, tensor in self.best_weights.items()}
+        for index, parameter in enumerate(self.trained):
+            momentum = self.optimiser.state[parameter].get("momentum_buffer")
+            tensors |= {} if momentum is None else {f"momentum.{index}": momentum}
+        return tensors, {
+            "best": None if self.best is None else [self.best.accuracy, self.best.epoch],
+            "unreadable": list(self.unreadable.items()),
+            "scaler": self.scaler.state_dict(),
+        }
 
-    def _start(self) -> None:
-        """Begin at the checkpoint where one is to be resumed, else at the first step."""
-        self.step, self.spent = 0, 0.0
-        saved = load_checkpoint(self.run.folder, self.identity) if self.run.resume and self.run.folder else None
-        if saved is not None:
-            tensors, facts = saved
-            self._set_weights(_part(tensors, "network."))
-            self.best_weights = _part(tensors, "best.")
-            for index, parameter in enumerate(self.trained):
-                if f"momentum.{index}" in tensors:
-                    # Laid out like the parameter: another layout would round differently.
-                    momentum = torch.empty_like(parameter).copy_(tensors[f"momentum.{index}"])
-                    self.optimiser.state[parameter]["momentum_buffer"] = momentum.detach()
-            self.scaler.load_state_dict(facts["scaler"])
-            self.run.go_on(facts["records"])
-            self.best = tuple(facts["best"]) if facts["best"] else None
-            self.unreadable = dict(facts["unreadable"])
-            self.step, self.spent = facts["step"], facts["seconds"]
-        self.processes.agree((self.step, self.identity["photo_list"]), "the checkpoint or the photos")
-        if self.processes.rank == 0:
-            self.run.start_log()
-        self.begun, self.started = self.step, time.monotonic()
+    def unpack(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
+        self._set_weights(_part(tensors, "network."))
+        self.best_weights = _part(tensors, "best.")
+        for index, parameter in enumerate(self.trained):
+            if f"momentum.{index}" in tensors:
+                # Laid out like the parameter: another layout would round differently.
+                momentum = torch.empty_like(parameter).copy_(tensors[f"momentum.{index}"])
+                self.optimiser.state[parameter]["momentum_buffer"] = momentum.detach()
+        self.scaler.load_state_dict(facts["scaler"])
+        self.best = Validation(*facts["best"]) if facts["best"] else None
+        self.unreadable = dict(facts["unreadable"])
 
     def _set_weights(self, weights: dict[str, Tensor]) -> None:
         with torch.no_grad():
@@ -278,10 +248,6 @@ class Stage2:
         for theirs in self.processes.gather(self.unreadable):
             self.unreadable |= theirs
 
-    def _stopped(self) -> str:
-        kept = "go on with the same command and --resume" if self.run.folder else "nothing is kept: no output was named"
-        return f"stopped after step {self.step} of {self.total}; {kept}"
-
     # -- validation ------------------------------------------------------------------------------------------------
 
     def _validate(self) -> None:
@@ -289,16 +255,16 @@ class Stage2:
         epoch, accuracy = self.step // self.plan.steps, self.accuracy(self.validation)
         if self.processes.rank == 0:
             self.run.log(epoch=epoch, validation_accuracy=round(accuracy, 2))
-        if self.best is None or accuracy > self.best[0]:
-            self.best = (accuracy, epoch)
+        if self.best is None or accuracy > self.best.accuracy:
+            self.best = Validation(accuracy, epoch)
             if self.settings.patience:
                 self.best_weights = {name: t.clone() for name, t in self.network.module.state_dict().items()}
 
-    def _given_up(self) -> bool:
+    def is_enough(self) -> bool:
         """Whether `patience` epochs have passed without a better validation accuracy."""
         if not self.settings.patience or self.best is None:
             return False
-        return self.step // self.plan.steps - self.best[1] >= self.settings.patience
+        return self.step // self.plan.steps - self.best.epoch >= self.settings.patience
 
     def accuracy(self, photos: PhotoSet) -> float:
         """Per cent of photos whose own class scores best among the seen ones; each process looks at its share."""

@@ -101,7 +101,8 @@ def open_photo_set(
     if unknown and not skip_unknown:
         raise UnseenError(
             f"{folder}: {len(unknown)} classes are not seen classes of this bundle: {_some(unknown)}. "
-            "Photos are sorted by class id; leave such classes out with --skip-unknown."
+            "Photos are sorted by class id; leave such classes out with skip_unknown=True.",
+            "skip_unknown=True",
         )
     if not len(photos):
         raise UnseenError(f"{folder}: holds no photo of a seen class" + "".join(f". {it}" for it in photos.remarks))

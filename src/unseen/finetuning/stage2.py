@@ -8,21 +8,19 @@ Runs unchanged under torchrun. What it needs of the method: classifiers for the 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
 from unseen.backbones import Backbone
 from unseen.bundle import Bundle
-from unseen.bundle.places import check_place, training_folder
+from unseen.bundle.places import check_place, check_same, is_finished, training_folder
+from unseen.bundle.storage import store_bundle
 from unseen.errors import UnseenError
-from unseen.finetuning.loop import Stage2
-from unseen.finetuning.photo_sets import open_photo_set
+from unseen.finetuning.loop import Stage2, identify
+from unseen.finetuning.photo_sets import PhotoSet, open_photo_set
 from unseen.finetuning.settings import FinetuneSettings
 from unseen.runtime.processes import Processes
 from unseen.runtime.run import Run
-
-__all__ = ["FinetuneSettings", "finetune"]
 
 
 def finetune(
@@ -32,6 +30,8 @@ def finetune(
     settings: FinetuneSettings | None = None,
     run: Run | None = None,
     *,
+    resume: bool = False,
+    overwrite: bool = False,
     workers: int = 2,
     skip_unknown: bool = False,
     backbone: Backbone | None = None,
@@ -39,43 +39,72 @@ def finetune(
 ) -> Bundle:
     """The bundle with a network finetuned on photos of seen classes; see the module's docstring.
 
-    `out` saves it, and keeps checkpoints while it runs: `Run(resume=True)` goes on where a run was interrupted.
-    `backbone`: the bundle's network, where it is one of your own; it is finetuned in place.
+    Args:
+        images: Photos by class id, DIR/<id>/*, or a folder of tar shards.
+        out: Where to save the bundle; checkpoints are kept there while it runs.
+        resume: Continue an interrupted finetuning in `out`; a finished one with the same settings is returned as it is.
+        overwrite: Replace a bundle in `out`, or start an interrupted finetuning again.
+        workers: Processes that read photos.
+        skip_unknown: Leave out photos of classes that are not seen ones, instead of refusing them.
+        backbone: The bundle's network, where it is one of your own; it is finetuned in place.
+        say: Is told what a user should know.
     """
     settings, run = settings or FinetuneSettings(), run or Run()
+    run.resume = resume = resume or run.resume
     if bundle.solution.projection.kind != "append1":
         raise UnseenError(
             f"{bundle.method} predicts no classifiers for the network's features, which stage 2 needs: "
-            "finetune a bundle of kin, dgp, sgcn, gcnz, gat, structural or sync"
+            "finetune a bundle of another method, such as dgp"
         )
     if workers < 0:
         raise UnseenError(f"the number of workers must be 0 or more, not {workers}")
     if out is not None:
-        check_place(Path(out), training=True)
-        run.folder = training_folder(Path(out))
+        out = Path(out)
+        if is_finished(out, resume, overwrite):
+            photos = open_photo_set(images, bundle.seen_ids, skip_unknown, bundle.backbone.class_ids)
+            return _finished(out, bundle, photos, settings, run, say)
+        check_place(out, training=True)
+        run.folder = training_folder(out)
     with Processes(run.device) as processes:
         network = bundle.load_backbone() if backbone is None else bundle.take_backbone(backbone)
         photos = open_photo_set(images, bundle.seen_ids, skip_unknown, bundle.backbone.class_ids)
         for message in photos.remarks:
             say(message)
         stage = Stage2(bundle, network, photos, settings, run, processes, workers)
-        facts = stage.train() | {
-            "empty_classes": len(photos.empty_classes),
-            "skipped_classes": len(photos.skipped_classes),
-            "made_from": stage.made_from,
-        }
-        if stage.unreadable:
-            say(f"{len(stage.unreadable)} photos could not be read and were left out. {facts['unreadable_photos'][0]}")
-        tuned = _finetuned(bundle, network, facts, run)
+        stage.train()
+        tuned = _finetuned(bundle, stage, photos)
+        left_out = tuned.finetuning.unreadable_photos
+        if left_out:
+            say(f"{len(stage.unreadable)} photos could not be read and were left out. {left_out[0]}")
         if out is not None and processes.rank == 0:
-            tuned.save(out, training=True)
+            store_bundle(tuned, out, training=True)
         processes.wait()
     return tuned
 
 
-def _finetuned(bundle: Bundle, network: Backbone, facts: dict[str, Any], run: Run) -> Bundle:
-    network.eval()
-    weights = {name: tensor.numpy() for name, tensor in network.weights().items()}
-    info = replace(bundle.backbone, checksum=network.checksum, finetuned=True)
-    solution = replace(bundle.solution, details=bundle.solution.details | {"finetune": facts})
-    return replace(bundle, solution=solution, backbone=info, network=weights, log=bundle.log + run.records, path=None)
+def _finetuned(bundle: Bundle, stage: Stage2, photos: PhotoSet) -> Bundle:
+    network = stage.network.eval()
+    return bundle.change(
+        backbone=replace(bundle.backbone, checksum=network.checksum, finetuned=True),
+        network={name: tensor.numpy() for name, tensor in network.weights().items()},
+        log=bundle.log + stage.run.records,
+        finetuning=stage.record(photos),
+    )
+
+
+def _finished(
+    out: Path, bundle: Bundle, photos: PhotoSet, settings: FinetuneSettings, run: Run, say: Callable[[str], None]
+) -> Bundle:
+    """The bundle that is there already, if it is what was asked for."""
+    tuned = Bundle.load(out)
+    record = tuned.finetuning
+    if record is None:
+        raise UnseenError(f"{out} is a finished bundle that was not finetuned: choose another name")
+    made_from = identify(bundle, photos)
+    if bundle.path is not None and bundle.path.resolve() == out.resolve():
+        del made_from["network"]  # it was replaced by the finetuned one
+    seed = run.seed if record.seed is None else record.seed
+    then = {**record.settings, "seed": seed, **record.made_from}
+    check_same(out, then, {**asdict(settings), "seed": run.seed, **made_from})
+    say(f"{out} is finished already.")
+    return tuned

@@ -125,6 +125,7 @@ def split_off_validation(photos: PhotoSet, share: float, seed: int) -> tuple[Pho
     if not aside.any():
         most = np.bincount(photos.labels).max()
         raise UnseenError(
-            f"--validation {share} keeps no photo aside: no class has more than {most} photos. Give a larger share"
+            f"validation={share} keeps no photo aside: no class has more than {most} photos. Give a larger share.",
+            f"validation={share}",
         )
     return photos.subset(np.flatnonzero(~aside)), photos.subset(np.flatnonzero(aside))

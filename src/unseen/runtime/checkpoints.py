@@ -19,6 +19,8 @@ from unseen.runtime.files import write_atomically
 
 CHECKPOINT = "checkpoint.safetensors"  # in a run's folder
 FORMAT = 1
+AGAIN = "start again with overwrite=True instead of resume=True"  # where a checkpoint is of no use
+AGAIN_ARGUMENTS = ("overwrite=True", "resume=True")
 
 
 def save_checkpoint(folder: Path, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
@@ -37,16 +39,16 @@ def load_checkpoint(folder: Path, identity: dict[str, Any]) -> tuple[dict[str, T
             facts = json.loads(file.metadata()["facts"])
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
     except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
-        raise UnseenError(f"{path} is damaged ({error}): begin anew with --overwrite instead of --resume") from None
+        raise UnseenError(f"{path} is damaged ({error}): {AGAIN}", *AGAIN_ARGUMENTS) from None
     if facts.get("format") != FORMAT:
-        raise UnseenError(f"{path} is of another version of unseen: begin anew with --overwrite instead of --resume")
+        raise UnseenError(f"{path} was made by another version of unseen: {AGAIN}", *AGAIN_ARGUMENTS)
     then, now = _flat(facts["identity"]), _flat(json.loads(json.dumps(identity)))
     changed = sorted(key for key in now | then if then.get(key) != now.get(key))
     if changed:
         differences = "; ".join(f"{key} was {then.get(key)}, now {now.get(key)}" for key in changed)
         raise UnseenError(
-            f"{path} belongs to another training: {differences}. "
-            "Use the same settings to go on, or begin anew with --overwrite instead of --resume."
+            f"{path} belongs to another training: {differences}. Use the same settings to continue it, or {AGAIN}",
+            *AGAIN_ARGUMENTS,
         )
     return tensors, facts
 

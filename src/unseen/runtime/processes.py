@@ -20,15 +20,16 @@ from unseen.runtime.devices import choose_device
 
 
 class Processes(AbstractContextManager):
-    """The group of processes that this one belongs to; alone outside torchrun.
+    """The group of processes that this one belongs to; alone outside torchrun, or if `alone`.
 
-    >>> with Processes() as processes:
-    ...     model = processes.parallel(model)
+    >>> with Processes("cpu") as processes:
+    ...     processes.sum([1.0, 2.0])  # over all processes
+    [1.0, 2.0]
     """
 
-    def __init__(self, device: str = "auto"):
-        self.rank = int(os.environ.get("RANK", "0"))
-        self.world = int(os.environ.get("WORLD_SIZE", "1"))
+    def __init__(self, device: str = "auto", alone: bool = False):
+        self.rank = 0 if alone else int(os.environ.get("RANK", "0"))
+        self.world = 1 if alone else int(os.environ.get("WORLD_SIZE", "1"))
         local = int(os.environ.get("LOCAL_RANK", "0"))
         if self.world > 1 and device in ("auto", "cuda") and torch.cuda.is_available():
             if local >= torch.cuda.device_count():

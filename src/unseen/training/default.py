@@ -12,7 +12,8 @@ from unseen.assets import manifest
 from unseen.bundle import Bundle
 from unseen.methods import get_method
 from unseen.runtime.folders import cache_folder
-from unseen.training.stage1 import DEFAULT_BACKBONE, DEFAULT_GRAPH, DEFAULT_METHOD, DEFAULT_VECTORS, train
+from unseen.training.inputs import DEFAULT_BACKBONE, DEFAULT_GRAPH, DEFAULT_METHOD, DEFAULT_VECTORS
+from unseen.training.stage1 import train
 
 
 def default_place() -> Path:
@@ -28,4 +29,4 @@ def default_bundle(say: Callable[[str], None] = lambda message: None) -> Bundle:
     if (place / "bundle.json").exists():
         return Bundle.load(place)
     say(f"First use: predicting classifiers for every ImageNet class; they are kept in {place}")
-    return train(out=place, precision="fp16")
+    return train(out=place, precision="fp16", resume=True)  # another process may have made it meanwhile

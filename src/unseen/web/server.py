@@ -35,8 +35,8 @@ def bind(host: str, port: int | None, default: int = 8000) -> socket.socket:
             if error.errno != errno.EADDRINUSE:
                 raise UnseenError(f"cannot listen on {host}, port {number}: {error.strerror or error}") from None
     if port is not None:
-        raise UnseenError(f"port {port} is in use: choose another with --port, or leave --port away to have one found")
-    raise UnseenError(f"all ports from {ports[0]} to {ports[-1]} are in use: choose another with --port")
+        raise UnseenError(f"port {port} is in use: choose another, or omit it to pick a free one")
+    raise UnseenError(f"all ports from {ports[0]} to {ports[-1]} are in use: choose another one")
 
 
 def address_of(bound: socket.socket, host: str) -> str:

@@ -1,0 +1,194 @@
+"""A bundle on disk: written whole or not at all, read with every check."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load_file
+
+from unseen.bundle.backbone_info import BackboneInfo
+from unseen.bundle.card import card
+from unseen.bundle.files import NETWORK, pack, read_header, verify_files
+from unseen.bundle.places import check_place
+from unseen.bundle.records import Records
+from unseen.errors import UnseenError
+from unseen.methods import Solution
+from unseen.methods.projections import from_saved
+from unseen.runtime.files import sha256, write_atomically, writing
+from unseen.semantics import ClassVectors, Coverage
+from unseen.taxonomy import Taxonomy
+
+if TYPE_CHECKING:
+    from unseen.bundle.core import Bundle
+
+PRECISIONS = {"fp32": np.float32, "fp16": np.float16}
+
+
+def check_precision(precision: str) -> None:
+    if precision not in PRECISIONS:
+        raise UnseenError(f"precision is {' or '.join(PRECISIONS)}, not {precision!r}", "precision")
+
+
+# -- saving --------------------------------------------------------------------------------------------------------
+
+
+def store_bundle(bundle: Bundle, path: Path, training: bool = False) -> None:
+    """Write the bundle beside its place, then move it there: a failure leaves the old one or the new one, whole.
+
+    `training`: it ends the training there, whose checkpoint goes; else an interrupted one is kept and nothing is saved.
+    """
+    check_precision(bundle.precision)
+    check_place(path, training)
+    place = path.resolve()  # of a link, the folder that it leads to
+    fresh, old = (place.with_name(f".{place.name}.{os.getpid()}.{state}") for state in ("saving", "old"))
+    with writing(path):
+        try:
+            fresh.mkdir(parents=True)
+            _write_files(bundle, fresh)
+            if place.exists():
+                os.rename(place, old)
+            os.rename(fresh, place)
+            shutil.rmtree(old, ignore_errors=True)
+        finally:
+            if old.exists() and not place.exists():  # stopped between the two
+                os.rename(old, place)
+            shutil.rmtree(fresh, ignore_errors=True)
+    bundle.path = path
+
+
+def _write_files(bundle: Bundle, folder: Path) -> None:
+    solution = bundle.solution
+    with np.errstate(over="ignore"):
+        classifiers = solution.classifiers.astype(PRECISIONS[bundle.precision])
+    if not np.isfinite(classifiers).all():
+        raise UnseenError(f"the classifiers hold numbers that are not finite in {bundle.precision}: nothing is saved")
+    arrays = {"classifiers": classifiers, "known": bundle.known}
+    arrays |= {f"projection.{key}": value for key, value in solution.projection.arrays().items()}
+    arrays |= {key: array for key, array in _answers_and_trust(solution).items() if array is not None}
+    state = {f"state.{key}": value for key, value in solution.state.items()}
+    state |= {f"vectors.{i}": part for i, part in enumerate(bundle.vectors.parts)}
+    classes = {"taxonomy": bundle.taxonomy.to_json(), "seen": bundle.seen_ids, "added": bundle.added}
+    classes["connecting"] = bundle.connecting
+
+    files = {
+        "classes.json": _encode(json.dumps(classes, ensure_ascii=False)),
+        "classifiers.safetensors": pack(arrays),
+        "state.safetensors": pack(state),
+        "log.jsonl": "".join(json.dumps(record) + "\n" for record in bundle.log).encode(),
+    }
+    if bundle.network is not None:
+        files[NETWORK] = pack(bundle.network)
+    for name, content in files.items():
+        write_atomically(folder / name, content)
+    header = bundle.header() | {"files": {name: sha256(folder / name) for name in files}}
+    write_atomically(folder / "README.md", _encode(card(bundle)))
+    write_atomically(folder / "bundle.json", _encode(json.dumps(header, indent=1, ensure_ascii=False)))
+
+
+def _encode(text: str) -> bytes:
+    """UTF-8. The name of a file that is not Unicode holds lone surrogates: escaped they are valid JSON too."""
+    return text.encode(errors="backslashreplace")
+
+
+def _answers_and_trust(solution: Solution) -> dict[str, np.ndarray | None]:
+    return {"answers": solution.answers, "trust": solution.trust}
+
+
+# -- loading -------------------------------------------------------------------------------------------------------
+
+
+def read_fields(path: Path, verify: bool) -> dict[str, Any]:
+    """The fields of the bundle in a folder."""
+    header = read_header(path)
+    if verify:
+        verify_files(path, header["files"])
+    try:
+        classes = json.loads((path / "classes.json").read_text(encoding="utf-8"))
+        arrays = load_file(path / "classifiers.safetensors")
+        state = load_file(path / "state.safetensors")
+        lines = (path / "log.jsonl").read_text(encoding="utf-8").splitlines()
+        taxonomy = Taxonomy.from_dict(classes["taxonomy"])
+        parts = tuple(state[f"vectors.{i}"] for i in range(len(header["vectors"]["names"])))
+        records = Records.from_details(header["details"])
+        return {
+            "taxonomy": taxonomy,
+            "seen": taxonomy.indices(classes["seen"]),
+            "known": arrays["known"],
+            "vectors": _vectors(taxonomy, parts, header["vectors"]),
+            "solution": _solution(header["projection"], arrays, state, records),
+            "method": header["method"],
+            "settings": header["settings"],
+            "backbone": BackboneInfo(**header["backbone"]),
+            "seed": header["seed"],
+            "log": [json.loads(line) for line in lines],
+            "added": classes["added"],
+            "connecting": classes["connecting"],
+            "precision": header["precision"],
+            "network": load_file(path / NETWORK) if NETWORK in header["files"] else None,
+            "training": records.training,
+            "finetuning": records.finetuning,
+            "calibration": records.calibration,
+            "guessed": records.guessed,
+            "made": header["made"],
+            "path": path,
+        }
+    except (LookupError, TypeError, ValueError, AttributeError, OSError, SafetensorError) as error:
+        raise UnseenError(f"{path} is damaged ({type(error).__name__}: {error}): make the bundle again") from None
+
+
+def _solution(saved: dict, arrays: dict, state: dict, records: Records) -> Solution:
+    prefix = "projection."
+    projection = {key[len(prefix) :]: value for key, value in arrays.items() if key.startswith(prefix)}
+    return Solution(
+        classifiers=arrays["classifiers"].astype(np.float32),
+        projection=from_saved(saved["kind"], projection, saved["settings"]),
+        state={key[len("state.") :]: value for key, value in state.items() if key.startswith("state.")},
+        record=records.fit,
+        answers=arrays.get("answers"),
+        trust=arrays.get("trust"),
+    )
+
+
+def _vectors(taxonomy: Taxonomy, parts: tuple[np.ndarray, ...], saved: dict) -> ClassVectors:
+    names = tuple(saved["names"])
+    return ClassVectors(parts, names, saved["provenance"], Coverage.of(taxonomy, parts, names))
+
+
+def check_shapes(bundle: Bundle) -> None:
+    """Refuse a bundle whose arrays do not fit each other, its classes or its network."""
+    solution, where = bundle.solution, bundle.path
+    arrays = {"classifiers": solution.classifiers, **_answers_and_trust(solution)}
+    arrays |= {f"vectors.{i}": part for i, part in enumerate(bundle.vectors.parts)}
+    rows = {key: len(array) for key, array in arrays.items() if array is not None}
+    wrong = [f"{key} has {count}" for key, count in rows.items() if count != len(bundle)]
+    if wrong:
+        raise UnseenError(f"{where}: {len(bundle)} classes, but {', '.join(wrong)} rows: make the bundle again")
+    if len(bundle.known) != len(bundle.seen):
+        raise UnseenError(f"{where}: {len(bundle.seen)} seen classes, but {len(bundle.known)} known classifiers")
+    _check_widths(bundle)
+    bundle.taxonomy.indices([*bundle.added, *bundle.connecting])
+    if not (np.isfinite(solution.classifiers).all() and np.isfinite(bundle.known).all()):
+        raise UnseenError(f"{where}: the classifiers hold NaN or infinity: make the bundle again")
+
+
+def _check_widths(bundle: Bundle) -> None:
+    """Whether features of the network can be scored."""
+    features = bundle.backbone.num_features
+    if bundle.known.shape[1:] != (features + 1,):
+        raise UnseenError(
+            f"{bundle.path}: {features} features, but known classifiers of shape {bundle.known.shape}: "
+            "make the bundle again"
+        )
+    try:
+        scored = bundle.solution.projection(np.zeros((1, features), np.float32)) @ bundle.solution.classifiers[:1].T
+        fits = scored.shape == (1, 1)
+    except (UnseenError, ValueError, IndexError):
+        fits = False
+    if not fits:
+        raise UnseenError(f"{bundle.path}: the classifiers do not fit {features} features: make the bundle again")
