@@ -72,7 +72,9 @@ class _Contest:
     def __init__(self, method: GraphMethod, taxonomy: Taxonomy, seen: np.ndarray, x: np.ndarray, targets: np.ndarray):
         layers = method.adjacencies(taxonomy)
         self.field = receptive_field(layers, seen)
-        self.network = method.build(x.shape[1], targets.shape[1])
+        with torch.random.fork_rng(devices=[]):  # the same weights in every run, whatever came before
+            torch.manual_seed(0)
+            self.network = method.build(x.shape[1], targets.shape[1])
         self.training = Training(self.network, self.field, x[self.field.inputs], targets, method.settings)
         self.plain = _PlainTraining(self.network, layers, seen, x, targets, method.settings)
         self.products = _products(self.network, self.training)

@@ -252,23 +252,6 @@ class Scorer:
         return values, columns.gather(1, order)
 
 
-def top_k(
-    points: np.ndarray,
-    classifiers: np.ndarray,
-    k: int,
-    rows: np.ndarray | None = None,
-    seen: np.ndarray | None = None,
-    seen_shift: float = 0.0,
-    answers: np.ndarray | None = None,
-    device: str | torch.device = "cpu",
-) -> tuple[np.ndarray, np.ndarray]:
-    """`Scorer.top_k` for once. Who asks often, or for many photos, keeps a Scorer, which gathers the rows once."""
-    scorer = Scorer(
-        classifiers, rows, seen=seen, seen_shift=seen_shift, answers=answers, device=device, matrix_budget=0
-    )
-    return scorer.top_k(points, k)
-
-
 _NO_CANDIDATE, _NO_ANSWER = -2, -1  # instead of a column
 
 
