@@ -80,5 +80,5 @@ def test_command_line(tmp_path, level, monkeypatch):
     assert (
         "| structural | glove" in text and "--epochs 300 --gcnz-epochs 100 --methods structural,kin,kin:glove" in text
     )
-    assert "Methods that learn from photos (devise, exem, eszsl) had" in text
+    assert "Methods that learn from photos (devise, eszsl, exem) had" in text
     assert "2-hops 4 of 4 classes, 8 photos" in text and str(tmp_path) not in text

@@ -14,7 +14,7 @@ from unseen.errors import UnseenError
 from unseen.reproduction.levels import LENGTHS
 from unseen.reproduction.recipe import ORDER, load_recipe
 from unseen.reproduction.report import command, load_results, write_report
-from unseen.reproduction.report_pages import as_markdown, as_page
+from unseen.reproduction.report_formats import as_markdown, as_page
 from unseen.reproduction.report_tables import Table, tables_of
 
 pytest.importorskip("matplotlib")

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from unseen.reproduction.recipe import load_recipe
-from unseen.reproduction.scalability import densities, distance_histogram, weight_counts
-from unseen.taxonomy import Taxonomy
+from unseen.reproduction.scalability import densities, weight_counts
 
 PUBLISHED = load_recipe("scalability").published
 
@@ -20,11 +19,6 @@ def test_densities_are_the_papers(authors_lists):
     assert (found["nodes"], found["edges"]) == (32324, 32544)
     assert round(found["density_sparse"], 6) == PUBLISHED["density_sparse"]
     assert found["density_dense"] * 1e5 == pytest.approx(19.15, abs=0.005)  # the paper cuts it to 19.1
-
-
-def test_distances_are_those_of_the_papers_graph(authors_lists):
-    counts = [32324, 32544, 32629, 30750, 26542, 19320, 11815, 6642, 3700, 2030, 1036, 539, 182, 29]
-    assert distance_histogram(Taxonomy.paper()) == counts
 
 
 def test_densities_by_hand(tmp_path):

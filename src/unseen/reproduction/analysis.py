@@ -36,7 +36,7 @@ def analyse(work: Reproduction) -> dict[str, Any]:
     for row in done:
         bundle = work.bundle(row, 0, work.holdout)
         losses = [[entry["epoch"], entry["loss"]] for entry in bundle.log if "epoch" in entry and "loss" in entry]
-        seconds = bundle.solution.details["train_seconds"]
+        seconds = bundle.training.seconds
         result["training"][row.label] = {"seconds": seconds, "epochs": work.epochs(row), "losses": losses}
     for row in [row for row in done if row in ROWS] if level.unseen is not None else ():
         model = work.model(row)

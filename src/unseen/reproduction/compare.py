@@ -31,12 +31,12 @@ def compare(work: Reproduction, methods: Sequence[str] | None = None) -> list[di
             rows.append({"method": name, "left_out": lack})
             continue
         model = work.model(row)
-        photos, details = work.store(model, level.unseen), model.bundle.solution.details
+        photos = work.store(model, level.unseen)
         entry: dict[str, Any] = {
             "method": name,
             "vectors": "+".join(model.bundle.vectors.names),
             "epochs": work.epochs(row),
-            "seconds": details["train_seconds"],
+            "seconds": model.bundle.training.seconds,
             "coverage": {},
         }
         for spec in LISTS:

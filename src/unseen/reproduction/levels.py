@@ -101,7 +101,11 @@ def find_level(photos: Path | None = None, imagenet_21k: Path | None = None, ima
     """The best level that the data allow. A folder of photos has unseen/, and perhaps seen-train/ and seen-val/."""
     lists = find_asset("imagenet-testsets.json") is not None and find_asset("imagenet-split.json") is not None
     if (imagenet_21k is None) != (imagenet_1k is None):
-        raise UnseenError("the paper's level needs both --imagenet-21k (unseen classes) and --imagenet-1k (seen ones)")
+        raise UnseenError(
+            "the paper's level needs both imagenet_21k (unseen classes) and imagenet_1k (seen ones)",
+            "imagenet_21k",
+            "imagenet_1k",
+        )
     if imagenet_21k is not None and imagenet_1k is not None:
         folders = (imagenet_21k, imagenet_1k / "train", imagenet_1k / "val")
         for folder in folders:

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from unseen.errors import UnseenError
+from unseen.reproduction.claims import check_claims, describe_chance
 from unseen.reproduction.levels import LENGTHS, Level
 from unseen.reproduction.recipe import ORDER
-from unseen.reproduction.report_pages import Block, as_markdown, as_page
+from unseen.reproduction.report_formats import Block, as_markdown, as_page
 from unseen.reproduction.report_tables import tables_of
-from unseen.reproduction.trends import chance, trends
 from unseen.runtime.files import write_atomically
 
 LEVELS = {
@@ -36,7 +36,7 @@ def load_results(work: Path) -> tuple[dict[str, dict[str, Any]], list[str]]:
     folder = work / "results"
     found = {name: folder / f"{name}.json" for name in (*ORDER, "analysis") if (folder / f"{name}.json").exists()}
     if not found:
-        raise UnseenError(f"{folder}: no results here; `unseen reproduce all --out {work}` makes them")
+        raise UnseenError(f"{folder}: no results here; `unseen reproduce all` makes them")
     latest = max(found.values(), key=lambda path: path.stat().st_mtime_ns)
     read = {name: _read(path) for name, path in found.items()}
     made_with = _read(latest)["made_with"]
@@ -79,11 +79,11 @@ def _blocks(results: dict[str, dict], others: list[str], plots: dict[str, bytes]
     unfinished = [name for name, result in tables.items() if result.get("partial")]
     if unfinished:
         blocks.append(("p", f"**Unfinished, some rows are not trained yet: {', '.join(unfinished)}.**"))
-    found = trends(results)
+    found = check_claims(results)
     if found:
         blocks += [
             ("h2", "What came out"),
-            ("p", f"The paper's claims, as they came out here. {chance(results)}".strip()),
+            ("p", f"The paper's claims, as they came out here. {describe_chance(results)}".strip()),
             ("list", found),
         ]
     for name, result in tables.items():

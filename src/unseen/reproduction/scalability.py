@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
-
+from unseen.methods import make_method
 from unseen.taxonomy import Taxonomy
 
 VECTOR, OUTPUT = 300, 2049  # the paper's word vectors and last layer
@@ -22,19 +21,10 @@ def densities(graph: str = "paper") -> dict[str, float]:
     }
 
 
-def weight_counts(vector: int = VECTOR, output: int = OUTPUT, hidden: int = 2048, k: int = 4) -> dict[str, int]:
+def weight_counts() -> dict[str, int]:
     """Weights without biases, counted on the networks themselves."""
-    from unseen.methods.graph.dgp import DGPMethod
-    from unseen.methods.graph.gcnz import GCNZMethod
-    from unseen.methods.graph.sgcn import SGCNMethod
+    import torch
 
-    counts = {}
-    for method in (SGCNMethod, DGPMethod, GCNZMethod):
-        network = method(method.Settings()).build(vector, output)
-        counts[f"weights_{method.name}"] = network.weight_count()
-    return counts
-
-
-def distance_histogram(taxonomy: Taxonomy) -> list[int]:
-    """How many (node, ancestor) pairs lie 0, 1, 2, ... hops apart."""
-    return np.bincount(taxonomy.ancestor_pairs()[2]).tolist()
+    with torch.device("meta"):  # no memory is filled
+        networks = {name: make_method(name).build(VECTOR, OUTPUT) for name in ("sgcn", "dgp", "gcnz")}
+    return {f"weights_{name}": network.weight_count() for name, network in networks.items()}

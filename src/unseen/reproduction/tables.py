@@ -106,9 +106,10 @@ class Reproduction(Trainings):
 
     def _measure(self, recipe: Recipe, row: Row, seed: int, coverage: dict) -> dict[str, Any]:
         if self.level.name == "embedded":
-            held = self.bundle(row, seed, self.holdout).solution.details["holdout"]
-            coverage["hidden"] = {"classes": held["classes"]}
-            return {"hidden": {"class": {key: held[key] for key in ("hit@1", "hit@5")}}}
+            held = self.bundle(row, seed, self.holdout).training.holdout
+            assert held is not None  # there are classes to hide
+            coverage["hidden"] = {"classes": held.classes}
+            return {"hidden": {"class": {"hit@1": held.hit_1, "hit@5": held.hit_5}}}
         model = self.model(row, seed)
         store = self.store(model, self.level.seen_val if recipe.photos == "seen-val" else self.level.unseen)
         found = {}
@@ -125,7 +126,7 @@ class Reproduction(Trainings):
         lack = self.lacks(row)
         if lack is not None:
             return {"rows": [], "left_out": f"{row.label}: {lack}."}
-        weights = self.bundle(row).solution.details["hop_weights"]
+        weights = self.bundle(row).solution.record.hop_weights
         entry = {"label": row.label, "published": row.published, "measured": weights, "epochs": self.epochs(row)}
         return {"rows": [entry]}
 
@@ -147,7 +148,7 @@ class Reproduction(Trainings):
         for row in rows:  # one model at a time
             model = self.model(row)
             candidates = "seen" if row.method == "network" else self.level.candidates("all")
-            answers = model.classify([photo.path for photo in chosen], 5, candidates)
+            answers = model.answers(model.features([photo.path for photo in chosen]), 5, candidates)
             for entry, labels in zip(photos, answers, strict=True):
                 entry["name"] = model.bundle.taxonomy.name(entry["id"])
                 given = [{"id": label.id, "name": label.name} for label in labels]

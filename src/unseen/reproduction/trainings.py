@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from unseen.bundle import Bundle
 from unseen.errors import UnseenError
+from unseen.features.cache import open_features
 from unseen.methods import get_method
+from unseen.methods.graph.method import GraphMethod
 from unseen.recognition import Recogniser
 from unseen.reproduction.levels import LENGTHS, Lengths, Level
 from unseen.reproduction.recipe import Row
@@ -26,10 +28,7 @@ if TYPE_CHECKING:
     from unseen.features import FeatureStore
     from unseen.runtime.processes import Processes
 
-GRAPH_NETWORKS = ("dgp", "sgcn", "gcnz", "gat")
 NETWORK_ALONE = Row("network alone", method="network")
-
-
 UNFINISHED = "not trained yet"
 
 
@@ -78,8 +77,8 @@ class Trainings:
         return self.processes is None or self.processes.rank == 0
 
     def epochs(self, row: Row) -> int | None:
-        """Epochs of stage 1 for a row; None where the method has no epochs."""
-        if row.method not in GRAPH_NETWORKS:
+        """Epochs of stage 1 for a row; None where the method is no graph network: others keep their own settings."""
+        if not issubclass(get_method(row.method), GraphMethod):
             return None
         whole = self.lengths.gcnz_epochs if row.method == "gcnz" else self.lengths.epochs
         return max(1, round(whole * row.epochs_share))
@@ -120,8 +119,8 @@ class Trainings:
 
     def _load(self, place: Path) -> Bundle:
         bundle = Bundle.load(place, verify=False)
-        details = bundle.solution.details
-        self.used[place.name] = round(details["train_seconds"] + details.get("finetune", {}).get("seconds", 0.0), 1)
+        tuning = 0.0 if bundle.finetuning is None else bundle.finetuning.seconds
+        self.used[place.name] = round((bundle.training.seconds or 0.0) + tuning, 1)
         return bundle
 
     def _plan(self, row: Row, seed: int, holdout: float) -> Plan:
@@ -164,14 +163,9 @@ class Trainings:
             self._models = {key: Recogniser(bundle, device=self.device)}  # one at a time: they are large
         return self._models[key]
 
-    def store(self, model: Recogniser, folder: Path) -> FeatureStore:
+    def store(self, model: Recogniser, photos: Path) -> FeatureStore:
         """Features of a folder's photos; only photos that are not there yet are read."""
-        from unseen.features import FeatureStore, build_store
-
-        where = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:6]
-        place = self.work / "features" / f"{folder.name}-{where}-{model.bundle.backbone.checksum[:12]}"
-        build_store(folder, place, model.backbone, workers=self.workers, show_progress=self.show_progress)
-        return FeatureStore.open(place, model.backbone)
+        return open_features(photos, model.backbone, self.workers, self.show_progress, folder=self.work / "features")
 
     def _seen_features(self):
         if self.level.seen_train is None:

@@ -10,14 +10,14 @@ Results = dict[str, dict[str, Any]]
 COMPARED = ("unseen-classes", "layers", "ablation", "two-phase", "gcnz-steps", "gat")  # in claims
 
 
-def trends(results: Results) -> list[str]:
+def check_claims(results: Results) -> list[str]:
     """One sentence for each claim that the results at hand can speak to."""
     makers = {"layers": _layers, "ablation": _ablation, "two-phase": _two_phase, "gcnz-steps": _gcnz, "gat": _gat,
               "hop-weights": _hop_weights, "unseen-classes": _order}  # fmt: skip
     return [claim for name, maker in makers.items() if name in results for claim in maker(results[name]["rows"])]
 
 
-def chance(results: Results) -> str:
+def describe_chance(results: Results) -> str:
     """How far figures on so many photos lie apart by chance."""
     first = [next(iter((results[name].get("coverage") or {}).values()), {}) for name in COMPARED if name in results]
     photos = [entry["images"] for entry in first if "images" in entry]
