@@ -25,9 +25,9 @@ from unseen.reproduction.recipe import Row
 from unseen.reproduction.trainings import Trainings
 from unseen.runtime.files import write_atomically
 from unseen.runtime.run import Run
+from unseen.scoring.candidates import AUTHORS_LISTS
 
 METHODS = ("dgp", "sgcn", "kin")
-LISTS = ("2-hops", "3-hops", "all")
 COMMAND = "python benchmarks/finetune_effect.py"
 
 
@@ -85,7 +85,7 @@ def figures(work: Trainings, row: Row, seed: int) -> dict[str, float]:
             found[f"... of classes {key}"] = float(np.mean(rows))
     both = evaluate(model, seen, level.candidates("2-hops+1K"), show_progress=False)
     found["seen photos among 2-hops+1K @1"] = both.class_["hit@1"]
-    for spec in (*LISTS, "2-hops+1K"):
+    for spec in (*AUTHORS_LISTS, "2-hops+1K"):
         result = evaluate(model, unseen_photos, level.candidates(spec), show_progress=False).class_
         found |= {f"unseen photos, {spec} @{k}": result[f"hit@{k}"] for k in (1, 5)}
     return found

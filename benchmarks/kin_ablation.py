@@ -32,11 +32,11 @@ from unseen.methods.problem import Problem
 from unseen.methods.projections import Append1
 from unseen.methods.ridge import Ridges, leave_groups_out, leave_one_out
 from unseen.runtime.run import Run
-from unseen.scoring.candidates import paper_list
+from unseen.scoring import Scorer
+from unseen.scoring.candidates import AUTHORS_LISTS, paper_list
 from unseen.semantics import class_vectors, load_vectors
 from unseen.taxonomy import Taxonomy
 
-LISTS = ("2-hops", "3-hops", "all")
 TRIAL = {  # the first form: constants set by hand, rows simply normalised
     "word_width": 4.4,
     "propagated_width": 7.0,
@@ -80,7 +80,7 @@ class Bench:
         self.network = load_backbone(arguments.backbone)
         self.seen = self.taxonomy.indices(self.network.class_ids)
         self.problems: dict[str, Problem] = {}
-        self.candidates = {name: self.taxonomy.indices(paper_list(name)) for name in LISTS}
+        self.candidates = {name: self.taxonomy.indices(paper_list(name)) for name in AUTHORS_LISTS}
         self.candidates["2-hops+1K"] = np.concatenate([self.candidates["2-hops"], self.seen])
         node, ancestor, _ = self.taxonomy.ancestor_pairs()
         self.above_seen = np.unique(ancestor[np.isin(node, self.seen)])
@@ -111,29 +111,25 @@ class Bench:
             only = self.candidates["2-hops"] if name == "2-hops+1K" else self.candidates[name]
             found[f"{name} @{k}"] = self.hits(classifiers, self.unseen, self.candidates[name], only, k)[0]
         lower = np.setdiff1d(self.candidates["3-hops"], self.above_seen)
-        found["3-hops @1, none seen below"] = self.hits(classifiers, self.unseen, self.candidates["3-hops"], lower, 1)[
-            0
-        ]
+        found["3-hops @1, none seen below"], _ = self.hits(
+            classifiers, self.unseen, self.candidates["3-hops"], lower, 1
+        )
         found["seen @1"] = self.hits(classifiers, self.seen_val, self.candidates["2-hops+1K"], self.seen, 1)[0]
-        for name in LISTS:
+        for name in AUTHORS_LISTS:
             found[f"{name} log rank"] = self.hits(
                 classifiers, self.unseen, self.candidates[name], self.candidates[name], 1
             )[1]
         return found
 
     def hits(self, classifiers, photos, candidates, only, k: int) -> tuple[float, float]:
+        """Hit@k and the mean log rank of the photos whose class is among `only`, over classes."""
         features, rows = photos
-        position = np.full(len(self.taxonomy), -1)
-        position[candidates] = np.arange(len(candidates))
         counted = np.isin(rows, only)
-        scores = features[counted] @ classifiers[candidates].T
-        labels = position[rows[counted]]
-        own = scores[np.arange(len(labels)), labels][:, None]
-        greater, equal = (scores > own).sum(axis=1), (scores == own).sum(axis=1) - 1
-        counter = HitCounter([self.taxonomy.ids[row] for row in candidates], ks=(k,))
-        counter.update(labels, greater, equal)
-        photos_of = counter.photos[labels]
-        log_rank = (np.log1p(greater + equal / 2) / photos_of).sum() / (counter.photos > 0).sum()
+        found = Scorer(classifiers, candidates).ranks(features[counted], rows[counted])
+        counter = HitCounter(self.taxonomy.ids, ks=(k,))
+        counter.update(rows[counted], found.greater, found.equal)
+        photos_of = counter.photos[rows[counted]]
+        log_rank = (np.log1p(found.greater + found.equal / 2) / photos_of).sum() / (counter.photos > 0).sum()
         return counter.by_class()[f"hit@{k}"], float(log_rank)
 
 
@@ -164,7 +160,7 @@ def trust(bench: Bench, vectors: str) -> None:
     solution = Kin(KinSettings()).fit(bench.problem(vectors), Run())
     features, rows = bench.unseen
     print("| candidates | least trusted quarter | second | third | most trusted quarter |\n|:---|" + "---:|" * 4)
-    for name in LISTS:
+    for name in AUTHORS_LISTS:
         candidates = bench.candidates[name]
         counted = np.isin(rows, candidates)
         answers = candidates[(features[counted] @ solution.classifiers[candidates].T).argmax(axis=1)]
@@ -218,7 +214,7 @@ def criteria(bench: Bench, trials: int, seed: int) -> None:
             decay=random.uniform(0.3, 0.9),
         )
         kin = Kin(settings)
-        inputs = gather(problem, settings.descendants, settings.ancestors, settings.decay)[problem.seen]
+        inputs = gather(problem, settings.descendants, settings.ancestors, settings.decay, problem.seen)
         kernel = kin._kernel(inputs, {"width": 1.0, "sources": [1.0, 1.0]})(inputs, inputs)
         inverse = Ridges(kernel).inverse(settings.ridge)
         found = {"leave one out, squared error": error(leave_one_out(inverse, targets), targets)}
@@ -227,10 +223,10 @@ def criteria(bench: Bench, trials: int, seed: int) -> None:
         found["hidden halves, reciprocal rank"] = choose.quality(kernel, settings.ridge, part, splits).mean()
         rows.append((found, bench.measure(kin.fit(problem, Run()).classifiers)))
     print(f"{trials} random settings; correlation with the mean log rank of photos (good error: near 1, good rank: -1)")
-    print("| criterion on seen classes | " + " | ".join(LISTS) + " |\n|:---|" + "---:|" * len(LISTS))
+    print("| criterion on seen classes | " + " | ".join(AUTHORS_LISTS) + " |\n|:---|" + "---:|" * len(AUTHORS_LISTS))
     for name in rows[0][0]:
         values = [found[name] for found, _ in rows]
-        cells = [spearmanr(values, [photos[f"{key} log rank"] for _, photos in rows])[0] for key in LISTS]
+        cells = [spearmanr(values, [photos[f"{key} log rank"] for _, photos in rows])[0] for key in AUTHORS_LISTS]
         print(f"| {name} | " + " | ".join(f"{cell:.2f}" for cell in cells) + " |")
 
 

@@ -11,7 +11,6 @@ import argparse
 import csv
 import json
 import multiprocessing
-import resource
 import sys
 import tempfile
 import time
@@ -20,6 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from unseen.errors import UnseenError
+from unseen.runtime.memory import peak_memory_mb
 from unseen.taxonomy import Taxonomy
 from unseen.taxonomy.paths import graph_of
 
@@ -132,9 +132,7 @@ def measure(number_and_nodes: tuple[int, int]) -> dict:
         result = function(nodes)
     except UnseenError as error:  # the authors' lists are not everywhere
         return {"name": function.__name__, "skipped": str(error)}
-    unit = 1 if sys.platform == "darwin" else 1024
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
-    return {"name": function.__name__, **result, "peak_mb": round(peak / 1e6)}
+    return {"name": function.__name__, **result, "peak_mb": peak_memory_mb()}
 
 
 def main() -> None:
