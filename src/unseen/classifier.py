@@ -26,6 +26,8 @@ class ZeroShotClassifier(Recogniser):
         model.classify("photo.jpg", k=5)                             # an Answer: its labels, best first
         model.classify(["a.jpg", "b.jpg"], candidates="unseen")      # a list with an entry for each photo
         model.add("labradoodle", parents=["poodle"])
+
+    `recognition.recogniser` has the steps from photos to answers.
     """
 
     def explain(self, id: str, n: int = 5) -> Explanation:

@@ -77,6 +77,8 @@ class FeatureStore:
 
         store = FeatureStore.open("features-of-my-photos")
         for features, class_ids, paths in store.batches(1024): ...
+
+    `unseen.build_store` makes one.
     """
 
     def __init__(self, path: Path, about: dict[str, Any], contents: dict[str, list[int]]):

@@ -24,7 +24,13 @@ class Label:
 
 @dataclass(frozen=True)
 class Answer(Sequence[Label]):
-    """What one photo shows: its labels, best first. Iterating or indexing an answer gives the labels."""
+    """What one photo shows: its labels, best first. Iterating or indexing an answer gives the labels.
+
+    >>> okapi = Label("n02439398", "okapi", 3.2, False, 0.7, ("entity", "giraffe", "okapi"))
+    >>> answer = Answer((okapi,))
+    >>> answer[0].name, [label.id for label in answer], len(answer)
+    ('okapi', ['n02439398'], 1)
+    """
 
     labels: tuple[Label, ...]
 

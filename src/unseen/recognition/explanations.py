@@ -13,6 +13,8 @@ from unseen.methods.problem import normalise_rows
 
 @dataclass(frozen=True)
 class Neighbour:
+    """A seen class that another class borrows its classifier from."""
+
     id: str
     name: str
     share: float  # part of the whole that this seen class gives, 0..1 over those listed and those not
@@ -22,6 +24,8 @@ class Neighbour:
 
 @dataclass(frozen=True)
 class Explanation:
+    """Why a class answers as it does: what it is, where it stands, and which seen classes its classifier comes from."""
+
     id: str
     name: str
     definition: str
