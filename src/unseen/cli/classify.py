@@ -11,6 +11,7 @@ import typer
 from rich.table import Table
 
 from unseen.cli.app import JsonFlag, TrustCodeFlag, command, emit, escaped, say, stdout, tell
+from unseen.cli.options import DeviceOption
 
 if TYPE_CHECKING:
     from unseen.classifier import ZeroShotClassifier
@@ -38,7 +39,7 @@ def classify(
     seen_shift: Annotated[float, typer.Option(help="Taken off the scores of seen classes.")] = 0.0,
     explain: Annotated[bool, typer.Option("--explain", help="Show what the best label borrows from.")] = False,
     trust_code: TrustCodeFlag = False,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, mps.")] = "auto",
+    device: DeviceOption = "auto",
     json_: JsonFlag = False,
 ) -> None:
     """Name what photos show, among every class of a bundle: those the network was trained on and those it never saw."""

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from unseen.cli.app import JsonFlag, command, emit, stdout, tell
+from unseen.cli.options import DeviceOption
 from unseen.cli.tables import show_figures
 from unseen.errors import UnseenError
 
@@ -34,16 +35,16 @@ def compare(
     out: Annotated[Path, typer.Option(help="Where bundles and features are kept.")] = Path("runs/compare"),
     average: Annotated[str, typer.Option(help="class or image.")] = "class",
     markdown: Annotated[Path | None, typer.Option(help="Also write the table there, as a page.")] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, mps.")] = "auto",
+    device: DeviceOption = "auto",
     json_: JsonFlag = False,
 ) -> None:
     """Train and evaluate all methods on the same features and candidates, and print one table."""
     from dataclasses import replace
 
-    from unseen.methods import get_method, method_names
+    from unseen.methods import method_names
     from unseen.reproduction import Reproduction
     from unseen.reproduction.compare import compare as run
-    from unseen.reproduction.compare import page
+    from unseen.reproduction.compare import page, parse_method
     from unseen.reproduction.levels import Lengths, find_level
     from unseen.runtime.files import write_atomically
 
@@ -51,7 +52,7 @@ def compare(
         raise UnseenError(f"--average is class or image, not {average!r}")
     names = [name.strip() for name in methods.split(",")] if methods else method_names()
     for name in names:
-        get_method(name.partition(":")[0])
+        parse_method(name)  # or an error, before anything is trained
     level = find_level(photos)
     work = Reproduction(out, level, Lengths(epochs, gcnz_epochs, finetune_epochs=0), device=device, say=tell)
     if vectors is not None:

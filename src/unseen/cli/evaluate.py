@@ -9,6 +9,7 @@ import typer
 from rich.table import Table
 
 from unseen.cli.app import JsonFlag, command, emit, escaped, stdout, tell
+from unseen.cli.options import DeviceOption
 
 
 @command(
@@ -42,7 +43,7 @@ def evaluate(
     ties: Annotated[str, typer.Option(help="realistic, optimistic or pessimistic (the authors' way).")] = "realistic",
     per_class: Annotated[bool, typer.Option(help="Figures of every class, too.")] = False,
     workers: Annotated[int, typer.Option(min=0, help="Processes that decode photos.")] = 2,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, mps.")] = "auto",
+    device: DeviceOption = "auto",
     json_: JsonFlag = False,
 ) -> None:
     """Hit@k on photos of a folder DIR/<class id>/*, averaged over images and over classes, with the coverage."""

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from unseen.cli.app import JsonFlag, command, emit, escaped, stdout, tell
+from unseen.cli.options import BackboneOption, ClassesOption, DeviceOption, LayerOption, WeightsOption
 from unseen.errors import UnseenError
 
 
@@ -24,13 +25,11 @@ from unseen.errors import UnseenError
 def features(
     images: Annotated[Path, typer.Option(help="Photos by class: DIR/<id>/*.")],
     out: Annotated[Path, typer.Option(help="The feature store: a folder. An existing one is finished, or updated.")],
-    backbone: Annotated[
-        str, typer.Option(help="efficientnet-lite0, -lite1, -lite2, timm/NAME, or module:callable.")
-    ] = "efficientnet-lite0",
+    backbone: BackboneOption = "efficientnet-lite0",
     bundle: Annotated[Path | None, typer.Option(help="Take the network of this bundle, finetuned or not.")] = None,
-    classes: Annotated[Path | None, typer.Option(help="The network's class ids in its order, one a line.")] = None,
-    layer: Annotated[str | None, typer.Option(help="Name of the network's last linear layer, if not found.")] = None,
-    weights: Annotated[Path | None, typer.Option(help="Weights of the network: safetensors or a torch file.")] = None,
+    classes: ClassesOption = None,
+    layer: LayerOption = None,
+    weights: WeightsOption = None,
     precision: Annotated[str | None, typer.Option(help="fp16 (what a new store gets) or fp32.")] = None,
     workers: Annotated[
         int | None,
@@ -43,7 +42,7 @@ def features(
     retry_unreadable: Annotated[
         bool, typer.Option("--retry-unreadable", help="Try files again that could not be read.")
     ] = False,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, mps.")] = "auto",
+    device: DeviceOption = "auto",
     json_: JsonFlag = False,
 ) -> None:
     """Compute the features of all photos of a folder, once: interrupt it, run it again, add photos, it goes on."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, cast
 
 import typer
 
 from unseen.cli.app import JsonFlag, command, emit, escaped, stdout, tell
+from unseen.cli.options import DeviceOption
 
 
 @command(
@@ -47,7 +48,7 @@ def finetune(
     workers: Annotated[int, typer.Option(min=0, help="Processes that decode photos.")] = 2,
     skip_unknown: Annotated[bool, typer.Option(help="Leave out folders that are not seen classes.")] = False,
     seed: Annotated[int, typer.Option()] = 0,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, mps.")] = "auto",
+    device: DeviceOption = "auto",
     checkpoint_every: Annotated[int, typer.Option(min=1, help="Steps between checkpoints.")] = 200,
     resume: Annotated[bool, typer.Option(help="Continue an interrupted finetuning in OUT.")] = False,
     overwrite: Annotated[
@@ -69,7 +70,7 @@ def finetune(
         weight_decay=weight_decay,
         batch=batch,
         accumulate=accumulate,
-        schedule=schedule,
+        schedule=cast(Any, schedule),  # checked there
         freeze_batch_norm=freeze_batch_norm,
         freeze_stages=freeze_stages,
         mixed_precision=mixed_precision,
@@ -90,6 +91,7 @@ def finetune(
         say=tell if first else lambda message: None,
     )
     if first:
+        assert tuned.finetuning is not None
         result = {"bundle": str(out), **tuned.finetuning.to_json()}
         result["loss"], result["accuracy"] = last_figures(tuned.log)
         emit(result, json_, lambda: _show(result))

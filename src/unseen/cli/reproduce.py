@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from unseen.cli.app import JsonFlag, command, emit, say, stdout
+from unseen.cli.options import DeviceOption
 from unseen.cli.tables import show_figures
 
 
@@ -58,7 +59,7 @@ def reproduce(
     only_done: Annotated[
         bool, typer.Option(help="Train nothing: figures of what is trained already; other rows are left out.")
     ] = False,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, mps.")] = "auto",
+    device: DeviceOption = "auto",
     workers: Annotated[int, typer.Option(min=0, help="Processes that decode photos.")] = 2,
     json_: JsonFlag = False,
 ) -> None:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from unseen.cli.app import JsonFlag, command, emit, say, stdout, tell
+from unseen.cli.options import DeviceOption
 from unseen.errors import UnseenError
 
 DEFAULT = Path("default")
@@ -39,7 +40,7 @@ def serve(
         list[str] | None, typer.Option(help="A further name by which this server may be called; may be repeated.")
     ] = None,
     batch: Annotated[int, typer.Option(min=1, max=256, help="Most photos in one run of the network.")] = 16,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps.")] = "auto",
+    device: DeviceOption = "auto",
     json_: JsonFlag = False,
 ) -> None:
     """Show a local web page: drop a photo, see all classes at work and why, compare bundles, add classes.

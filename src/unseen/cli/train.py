@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from unseen.cli.app import JsonFlag, command, emit, escaped, stdout, tell
+from unseen.cli.options import BackboneOption, ClassesOption, DeviceOption, LayerOption, WeightsOption
 from unseen.errors import UnseenError
 from unseen.methods import method_names
 
@@ -38,12 +39,10 @@ def train(
             help="glove (as published), text, glove+text (kin's default); or a GloVe, word2vec or fastText file."
         ),
     ] = None,
-    backbone: Annotated[
-        str, typer.Option(help="efficientnet-lite0, -lite1, -lite2, timm/NAME, or module:callable.")
-    ] = "efficientnet-lite0",
-    classes: Annotated[Path | None, typer.Option(help="The network's class ids in its order, one a line.")] = None,
-    layer: Annotated[str | None, typer.Option(help="Name of the network's last linear layer, if not found.")] = None,
-    weights: Annotated[Path | None, typer.Option(help="Weights of the network: safetensors or a torch file.")] = None,
+    backbone: BackboneOption = "efficientnet-lite0",
+    classes: ClassesOption = None,
+    layer: LayerOption = None,
+    weights: WeightsOption = None,
     features: Annotated[
         Path | None, typer.Option(help="Feature store of seen photos, for methods that learn from photos.")
     ] = None,
@@ -55,7 +54,7 @@ def train(
     holdout: Annotated[float, typer.Option(help="Share of seen classes to hide, for a check without photos.")] = 0.0,
     skip_missing: Annotated[bool, typer.Option(help="Leave out seen classes that the hierarchy lacks.")] = False,
     precision: Annotated[str, typer.Option(help="How classifiers are stored: fp32 or fp16.")] = "fp32",
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps.")] = "auto",
+    device: DeviceOption = "auto",
     checkpoint_every: Annotated[int, typer.Option(min=1, help="Epochs between checkpoints.")] = 100,
     resume: Annotated[bool, typer.Option(help="Continue an interrupted training in OUT.")] = False,
     overwrite: Annotated[
@@ -93,9 +92,9 @@ def train(
     emit(summary(bundle), json_, lambda: _show(bundle))
 
 
-def parse_settings(pairs: list[str], epochs: int | None) -> dict:
+def parse_settings(pairs: list[str], epochs: int | None) -> dict[str, Any]:
     """`name=value` pairs; values are read as JSON where they can be (4, 0.5, true, [1, 2]), as text elsewhere."""
-    settings = {} if epochs is None else {"epochs": epochs}
+    settings: dict[str, Any] = {} if epochs is None else {"epochs": epochs}
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals:
