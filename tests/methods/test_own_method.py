@@ -9,10 +9,11 @@ import pytest
 
 import unseen
 from support.command_line import run_command
+from support.own_methods import forget
 from support.problems import PARENTS, SEEN
 from support.tiny_network import make_photos
 from unseen.errors import UnseenError
-from unseen.methods import method_names, registry
+from unseen.methods import method_names
 
 METHOD = '''
 from unseen import Method, Solution
@@ -38,14 +39,7 @@ def folder(tmp_path, monkeypatch) -> Path:
     make_photos(tmp_path / "photos", a_class=2)
     monkeypatch.chdir(tmp_path)
     yield tmp_path
-    forget()
-
-
-def forget() -> None:
-    """As in a new process."""
-    sys.modules.pop("own_method", None)
-    for name in [name for name, kind in registry._registered.items() if kind.__module__ == "own_method"]:
-        del registry._registered[name]
+    forget("own_method")
 
 
 def is_imported() -> bool:
@@ -65,7 +59,7 @@ def train(out: str = "bundle") -> dict:
 
 def test_by_command_line(folder):
     assert train()["method"] == NAME and is_imported()
-    forget()
+    forget("own_method")
     assert run("info", "bundle")["method"] == NAME
     assert run("evaluate", "bundle", "--images", "photos", "--candidates", "seen")["images"] == 2 * len(SEEN)
     assert run("export", "bundle", "--to", "torch", "--out", "model.safetensors")["classes"] == len(PARENTS)
@@ -81,14 +75,14 @@ def test_by_command_line(folder):
     assert trusted.code == 0, trusted.err
     assert f"Importing own_method from {folder / 'own_method.py'}." in trusted.err
     assert trusted.json["added"][0]["id"] == "spaniel"
-    forget()
+    forget("own_method")
     assert run("evaluate", "grown", "--images", "photos", "--candidates", "any")["images"] == 2 * len(SEEN)
     assert not is_imported()
 
 
 def test_an_explanation_needs_the_code(folder):
     train()
-    forget()
+    forget("own_method")
     explain = ("classify", "photos/dog/00.png", "--bundle", "bundle", "--explain")
     refused = run_command(*explain)
     assert refused.code == 1 and "pass --trust-code" in refused.err and not is_imported()
@@ -100,7 +94,7 @@ def test_by_python(folder, tmp_path):
         NAME, "tree.csv", "glove", "support.tiny_network:build", "bundle", run=unseen.Run(show_progress=False)
     )
     assert method_names()[-1] == NAME
-    forget()
+    forget("own_method")
     model = unseen.load("bundle")
     assert model.bundle.method == NAME and (model.bundle.solution.classifiers == bundle.solution.classifiers).all()
     assert model.evaluate("photos", "seen", show_progress=False).images == 2 * len(SEEN)
@@ -122,7 +116,7 @@ def test_by_python(folder, tmp_path):
 
 def test_imported_by_the_user_it_needs_no_more_trust(folder, monkeypatch):
     train()
-    forget()
+    forget("own_method")
     Path("own_method.py").write_text(
         METHOD.replace("class", "@register('nearest')\nclass").replace("Solution\n", "Solution, register\n")
     )
@@ -137,7 +131,7 @@ def test_imported_by_the_user_it_needs_no_more_trust(folder, monkeypatch):
 
 def test_a_bundle_of_a_method_that_is_nowhere_can_still_be_used(folder):
     train()
-    forget()
+    forget("own_method")
     Path("own_method.py").unlink()
     model = unseen.load("bundle")
     assert model.evaluate("photos", "seen", show_progress=False).images == 2 * len(SEEN)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import pytest
 
 from support.command_line import run_command
+from support.own_methods import forget
 from support.tables import small_reproduction
+from unseen.errors import UnseenError
 from unseen.methods import method_names
-from unseen.reproduction.compare import LISTS, compare, markdown, table
+from unseen.reproduction.compare import compare, markdown, parse_method, table
+from unseen.scoring.candidates import AUTHORS_LISTS
 
 pytestmark = pytest.mark.usefixtures("small_lists")
 
@@ -21,7 +24,7 @@ def test_every_method_has_a_row(rows):
     assert [row["method"] for row in rows] == method_names()
     for row in rows:
         assert "left_out" not in row
-        for spec in LISTS:
+        for spec in AUTHORS_LISTS:
             assert row["coverage"][spec][2] == row["coverage"][f"{spec}+1K"][2] == 8  # the same photos for all
         assert {"seen", "unseen", "harmonic", "ausuc"} <= set(row["generalised"])
         assert row["epochs"] == (
@@ -31,7 +34,7 @@ def test_every_method_has_a_row(rows):
 
 def test_the_network_alone_never_names_an_unseen_class(rows):
     alone = next(row for row in rows if row["method"] == "network")
-    assert all(alone[spec]["class"]["hit@20"] == 0 for spec in LISTS)
+    assert all(alone[spec]["class"]["hit@20"] == 0 for spec in AUTHORS_LISTS)
     assert alone["generalised"]["unseen"] == 0
 
 
@@ -50,6 +53,18 @@ def test_what_needs_photos_is_left_out_with_the_reason(tmp_path, level):
     (row,) = compare(small_reproduction(tmp_path, replace(level, seen_train=None)), ["devise"])
     assert "photos" in row["left_out"]
     assert "photos" in table([row])[1][1]
+
+
+def test_a_method_may_be_your_own_and_have_vectors(tmp_path, monkeypatch):
+    (tmp_path / "compared_method.py").write_text("from unseen.methods.kin import Kin\nclass Mine(Kin): pass\n")
+    monkeypatch.chdir(tmp_path)
+    asked = ("kin", "kin:text", "compared_method:Mine", "compared_method:Mine:glove+text")
+    own = "compared_method:Mine"
+    expected = [("kin", None), ("kin", "text"), (own, None), (own, "glove+text")]
+    assert [(row.method, row.vectors) for row in map(parse_method, asked)] == expected
+    with pytest.raises(UnseenError, match="no method named 'dpg'"):
+        parse_method("dpg")
+    forget("compared_method")
 
 
 def test_command_line_refuses_unknown_methods(tmp_path):

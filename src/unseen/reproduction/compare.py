@@ -11,8 +11,8 @@ from unseen.photos import list_photos
 from unseen.reproduction.levels import Level
 from unseen.reproduction.recipe import Row
 from unseen.reproduction.tables import Reproduction
+from unseen.scoring.candidates import AUTHORS_LISTS
 
-LISTS = ("2-hops", "3-hops", "all")
 MISSING = "–"
 
 
@@ -20,26 +20,24 @@ def compare(work: Reproduction, methods: Sequence[str] | None = None) -> list[di
     """For each method: Hit@k on the three lists with and without seen candidates, accuracy on seen photos, their
     harmonic mean and area, and what training took. Methods whose photos are missing are listed with the reason.
 
-    `dgp:glove+text` is a method with other class vectors than the level's.
+    Methods are given as `parse_method` reads them; by default all.
     """
     level, rows = work.level, []
-    for asked in methods or method_names():
-        name, _, vectors = asked.partition(":")
-        row = Row(name, name, vectors=vectors or None)
+    for row in map(parse_method, methods or method_names()):
         lack = work.lacks(row)
         if lack is not None:
-            rows.append({"method": name, "left_out": lack})
+            rows.append({"method": row.label, "left_out": lack})
             continue
         model = work.model(row)
         photos = work.store(model, level.unseen)
         entry: dict[str, Any] = {
-            "method": name,
+            "method": row.label,
             "vectors": "+".join(model.bundle.vectors.names),
             "epochs": work.epochs(row),
             "seconds": model.bundle.training.seconds,
             "coverage": {},
         }
-        for spec in LISTS:
+        for spec in AUTHORS_LISTS:
             for candidates in (spec, f"{spec}+1K"):
                 found = evaluate(model, photos, level.candidates(candidates), show_progress=False)
                 entry[candidates] = {"image": found.image, "class": found.class_}
@@ -52,21 +50,31 @@ def compare(work: Reproduction, methods: Sequence[str] | None = None) -> list[di
     return rows
 
 
+def parse_method(text: str) -> Row:
+    """`dgp`, `dgp:glove+text` with other class vectors than the level's, or `module:Class[:vectors]`, your own."""
+    name, _, vectors = text.partition(":")
+    if vectors and name not in method_names():
+        kind, _, vectors = vectors.partition(":")
+        name = f"{name}:{kind}"
+    get_method(name)  # or an error
+    return Row(name, name, vectors=vectors or None)
+
+
 def table(rows: Sequence[dict[str, Any]], average: str = "class") -> list[list[str]]:
     """Text cells, header first. Seen, unseen, H and AUSUC are Hit@1 over 2-hops+1K, always averaged over classes."""
     header = ["method", "vectors", "epochs"]
-    for spec in LISTS:
+    for spec in AUTHORS_LISTS:
         header += [f"{spec} @1", f"{spec} @5"]
-    header += [f"{spec}+1K @1" for spec in LISTS] + ["seen", "unseen", "H", "AUSUC", "seconds"]
+    header += [f"{spec}+1K @1" for spec in AUTHORS_LISTS] + ["seen", "unseen", "H", "AUSUC", "seconds"]
     cells = [header]
     for row in rows:
         if "left_out" in row:
             cells.append([row["method"], row["left_out"]] + [""] * (len(header) - 2))
             continue
         line = [row["method"], row["vectors"], str(row["epochs"] or MISSING)]
-        for spec in LISTS:
+        for spec in AUTHORS_LISTS:
             line += [_number(row[spec][average], hit) for hit in ("hit@1", "hit@5")]
-        line += [_number(row[f"{spec}+1K"][average], "hit@1") for spec in LISTS]
+        line += [_number(row[f"{spec}+1K"][average], "hit@1") for spec in AUTHORS_LISTS]
         both = row.get("generalised") or {}
         line += [_number(both, key) for key in ("seen", "unseen", "harmonic")]
         line += [f"{both['ausuc']:.3f}" if both else MISSING, f"{row['seconds']:.1f}"]

@@ -180,4 +180,5 @@ def is_bundle(place: Path) -> bool:
 
 def _key(method: str, choice: dict) -> str:
     text = json.dumps(choice, sort_keys=True)
-    return f"{method}-{hashlib.sha256(text.encode()).hexdigest()[:10]}"
+    name = method.replace(":", "-")  # of module:Class; no system minds a hyphen in a folder's name
+    return f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:10]}"
