@@ -35,8 +35,7 @@ coverage: .venv/.installed-dev ## which lines no test runs; files below 80 % are
 	$(PYTEST) --cov --cov-report=term-missing:skip-covered
 
 docs: .venv/.installed-dev ## the documents and the API reference, as a site in site/
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
-	@echo "site/index.html"
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 .venv/.installed: pyproject.toml
 	$(PYTHON) -m venv .venv

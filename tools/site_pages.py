@@ -46,8 +46,9 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 def inside(markdown: str, uri: str) -> str:
     """Links that are right in the repository, made right in the site: to files outside docs/, and from them."""
+    up = "" if uri in OUTSIDE else "../"
     for here, there in OUTSIDE.items():
-        markdown = markdown.replace(f"](../{there}", f"]({here}")
+        markdown = markdown.replace(f"]({up}{there}", f"]({here}")
     return markdown.replace("](docs/", "](") if uri in OUTSIDE else markdown
 
 

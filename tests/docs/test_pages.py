@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import unseen
+from support.command_line import run_command
 from unseen.cli.app import COMMANDS, load_command
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,9 +30,9 @@ def name_of(path: Path) -> str:
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_paths_exist(page):
-    named = re.findall(
-        r"`((?:src|docs|tests|tools|benchmarks)/[\w./-]+|[a-z_]+/[\w/]+\.(?:py|toml))`", page.read_text()
-    )
+    text = page.read_text()
+    named = re.findall(r"(?<![\w/.-])(?:src|docs|tests|tools|benchmarks)/[\w./-]*\w", text)
+    named += re.findall(r"`([a-z_]+/[\w/]+\.(?:py|toml))`", text)
     missing = [path for path in named if not any((base / path).exists() for base in BASES)]
     assert missing == []
 
@@ -68,7 +69,7 @@ def test_commands_have_these_options(page):
             continue
         assert words[0] in COMMANDS, line
         command = load_command(words[0])
-        if hasattr(command, "commands"):
+        if hasattr(command, "commands") and len(words) > 1:
             assert words[1] in command.commands, line
             command = command.commands[words[1]]
         known = {option for one in command.params for option in (*one.opts, *one.secondary_opts)} | {"--help"}
@@ -100,5 +101,13 @@ def test_the_first_page_gets_a_newcomer_to_a_label():
 
 def test_the_version_is_stated_once():
     assert version("unseen") == unseen.__version__
+    assert run_command("--version").out == f"unseen {unseen.__version__}\n"
     for name in ("pyproject.toml", "CITATION.cff", "README.md"):
         assert unseen.__version__ not in (ROOT / name).read_text(), name
+
+
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"])
+def test_links_lead_somewhere(name):
+    """Those of docs/ are checked when the site is built."""
+    links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", (ROOT / name).read_text())
+    assert [link for link in links if not (ROOT / link).exists()] == []

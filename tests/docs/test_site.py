@@ -22,11 +22,11 @@ ROOT = Path(__file__).resolve().parents[2]
 def site(tmp_path_factory) -> Path:
     pytest.importorskip("mkdocstrings", reason="the extra `docs` is not installed")
     folder = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
     environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout + done.stderr == "", "a warning"
+    assert "WARNING" not in done.stdout + done.stderr
     return folder
 
 

@@ -13,6 +13,12 @@ from support import browser
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SCREENSHOTS = REPOSITORY / "screenshots"
+PICTURES = {  # screenshot -> picture in docs/images, renewed with UNSEEN_UPDATE_IMAGES=1
+    "readme-desk-light": "page",
+    "4-compare-desk-light": "page-compare",
+    "5-explore-desk-dark": "page-explore",
+    "2-recognise-phone-light": "page-phone",
+}
 
 
 def test_keyboard_reaches_everything_and_shows_where_it_is(page):
@@ -135,7 +141,10 @@ def test_screenshots(page, device, scheme):
         page.settle()
         page.run("if (document.activeElement) document.activeElement.blur()")
         assert page.run("return document.documentElement.scrollWidth <= innerWidth"), name
-        page.driver.save_screenshot(str(SCREENSHOTS / f"{name}-{device}-{scheme}.png"))
+        shot = SCREENSHOTS / f"{name}-{device}-{scheme}.png"
+        page.driver.save_screenshot(str(shot))
+        if os.environ.get("UNSEEN_UPDATE_IMAGES") and shot.stem in PICTURES:
+            _picture_for_the_docs(shot, PICTURES[shot.stem])
 
     shoot("1-start")
     page.sample("rocket")
@@ -146,10 +155,9 @@ def test_screenshots(page, device, scheme):
         "return document.querySelector('.why h3')?.textContent.includes(document.querySelector('.name').textContent)"
     )
     shoot("2-recognise")
-    if device == "desk" and scheme == "light" and os.environ.get("UNSEEN_UPDATE_IMAGES"):
+    if device == "desk":
         page.size(browser.DESK[0], 1020)  # high enough for the reasons
         shoot("readme")
-        _picture_for_the_readme(SCREENSHOTS / "readme-desk-light.png")
         page.size(*browser.DESK)
     page.run("document.querySelector('.why').scrollIntoView({ block: 'end' })")
     shoot("3-why")
@@ -163,10 +171,10 @@ def test_screenshots(page, device, scheme):
     shoot("6-grow")
 
 
-def _picture_for_the_readme(source: Path) -> None:
+def _picture_for_the_docs(source: Path, name: str) -> None:
     from PIL import Image
 
-    target = REPOSITORY / "docs" / "images" / "page.png"
+    target = REPOSITORY / "docs" / "images" / f"{name}.png"
     target.parent.mkdir(parents=True, exist_ok=True)
     with Image.open(source) as image:
         image.convert("RGB").quantize(256, kmeans=1, dither=Image.Dither.FLOYDSTEINBERG).save(target, optimize=True)

@@ -21,6 +21,7 @@ from rich.markup import escape
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
+from unseen import __version__
 from unseen.errors import UnseenError
 
 # Command -> its module and its line in --help, in the order of --help. A module is imported when its command is run.
@@ -76,8 +77,18 @@ def load_command(name: str):
 app = typer.Typer(cls=LazyCommands, **SETTINGS)
 
 
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"unseen {__version__}")
+        raise typer.Exit()
+
+
 @app.callback()
-def unseen() -> None:
+def unseen(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
     """Teach an image classifier classes it was never shown, from the class hierarchy and the class names alone."""
 
 
