@@ -219,6 +219,28 @@ def test_saving_replaces_a_bundle_and_leaves_nothing_beside_it(bundle, tmp_path)
     assert [item.name for item in tmp_path.iterdir()] == ["b"]
 
 
+def test_another_bundle_is_replaced_only_when_asked_to(bundle, tmp_path):
+    first, other = replace(bundle, path=None), replace(bundle, path=None, seed=7)
+    first.save(tmp_path / "b")
+    with pytest.raises(
+        UnseenError, match="b is another bundle: choose another name, or replace it with overwrite=True"
+    ):
+        other.save(tmp_path / "b")
+    with pytest.raises(UnseenError, match="is another bundle"):
+        other.check_output(tmp_path / "b")
+    assert Bundle.load(tmp_path / "b").seed == 0
+    other.save(tmp_path / "b", overwrite=True)
+    assert Bundle.load(tmp_path / "b").seed == 7
+
+
+def test_a_changed_bundle_replaces_the_one_it_was(bundle, tmp_path):
+    saved = Bundle.load(replace(bundle, path=None).save(tmp_path / "b"))
+    changed = saved.change(seed=5).change(seed=6)
+    assert changed.path is None and changed.origin == tmp_path / "b"
+    changed.save(tmp_path / "b")
+    assert Bundle.load(tmp_path / "b").seed == 6 and changed.path == tmp_path / "b"
+
+
 def test_a_failed_save_keeps_the_old_bundle(bundle, tmp_path, monkeypatch):
     bundle.save(tmp_path / "b")
 

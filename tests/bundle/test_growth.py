@@ -309,3 +309,34 @@ def test_renaming_changes_the_name_alone(bundle, tmp_path):
         rename(bundle, OKAPI, [" "])
     with pytest.raises(UnseenError, match="'none' is not an id"):
         rename(bundle, "none", ["x"])
+
+
+# -- where it is saved ---------------------------------------------------------------------------------------------
+
+CHANGES = {
+    "add": lambda bundle, **where: add(bundle, [Node("pup", "pup", DOG)], **where),
+    "remove": lambda bundle, **where: remove(bundle, [OKAPI], **where),
+    "rename": lambda bundle, **where: rename(bundle, OKAPI, ["forest giraffe"], **where),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_changed_bundle_is_saved_over_itself_but_over_no_other_unasked(bundle, tmp_path, change):
+    bundle.change().save(tmp_path / "own")
+    bundle.change(seed=9).save(tmp_path / "other")
+    own = Bundle.load(tmp_path / "own")
+    changed = CHANGES[change](own, out=tmp_path / "own")
+    assert changed.path == tmp_path / "own"
+    assert Bundle.load(tmp_path / "own").taxonomy.lemmas == changed.taxonomy.lemmas != bundle.taxonomy.lemmas
+    with pytest.raises(UnseenError, match="other is another bundle: choose another name, or replace it with overwrite"):
+        CHANGES[change](bundle, out=tmp_path / "other")
+    assert Bundle.load(tmp_path / "other").seed == 9
+    CHANGES[change](bundle, out=tmp_path / "other", overwrite=True)
+    assert Bundle.load(tmp_path / "other").taxonomy.lemmas == changed.taxonomy.lemmas
+
+
+def test_another_bundle_is_told_before_the_work(bundle, tmp_path, monkeypatch):
+    bundle.change().save(tmp_path / "other")
+    monkeypatch.setattr(grow, "_grown_vectors", None)  # the work must not begin
+    with pytest.raises(UnseenError, match="is another bundle"):
+        add(bundle, [Node("pup", "pup", DOG)], out=tmp_path / "other")

@@ -523,6 +523,50 @@ def test_resuming_with_other_settings_is_refused(folder, tmp_path, monkeypatch):
         tune(more, tmp_path / "out", run=Run(resume=True, show_progress=False))
 
 
+# -- existing output -------------------------------------------------------------------------------------------------
+
+
+def test_a_finished_finetuning_is_neither_replaced_nor_done_twice(folder, tmp_path):
+    base, out, said = make_bundle(), tmp_path / "out", []
+    tuned = tune(folder, out, bundle=base)
+    with pytest.raises(
+        UnseenError, match="is a finished bundle: choose another name, or replace it with overwrite=True"
+    ):
+        tune(folder, out, bundle=base)
+    again = tune(folder, out, bundle=base, resume=True, say=said.append)
+    assert said == [f"{out} is finished already."] and again.finetuning == tuned.finetuning and again.path == out
+    with pytest.raises(UnseenError, match=r"not as asked for: momentum was 0\.9, now 0\.5.*overwrite=True"):
+        tune(folder, out, replace(QUICK, momentum=0.5), bundle=base, resume=True)
+    assert tune(folder, out, run=Run(seed=1, show_progress=False), bundle=base, overwrite=True).finetuning.seed == 1
+    assert Bundle.load(out).finetuning.seed == 1
+
+
+def test_a_bundle_that_was_not_finetuned_is_not_taken_for_one(folder, tmp_path):
+    base = make_bundle()
+    base.save(tmp_path / "bundle")
+    with pytest.raises(UnseenError, match="is a finished bundle: choose another name"):
+        tune(folder, tmp_path / "bundle", bundle=base)
+    with pytest.raises(UnseenError, match="is a finished bundle that was not finetuned"):
+        tune(folder, tmp_path / "bundle", bundle=base, resume=True)
+    assert Bundle.load(tmp_path / "bundle").network is None
+
+
+def test_an_interrupted_finetuning_is_resumed_or_started_again_only_if_asked(folder, tmp_path, monkeypatch):
+    with monkeypatch.context() as patch, pytest.raises(UnseenError, match="after step 5 of 15; continue with resume"):
+        interrupt_at(4, patch)
+        tune(folder, tmp_path / "out")
+    shutil.copytree(tmp_path / "out", tmp_path / "other")
+    with pytest.raises(UnseenError, match=r"interrupted training: continue it with resume=True, or .*overwrite=True"):
+        tune(folder, tmp_path / "out")
+    run = Run(show_progress=False)
+    resumed, anew = (
+        tune(folder, tmp_path / "out", run=run, resume=True),
+        tune(folder, tmp_path / "other", overwrite=True),
+    )
+    assert_same_weights(resumed, anew)
+    assert run.folder is None and not run.resume  # the caller's, left as it is
+
+
 # -- several processes -----------------------------------------------------------------------------------------------
 
 

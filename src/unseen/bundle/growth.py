@@ -207,7 +207,8 @@ def _grown_vectors(
     """
     if not len(rows):
         return bundle.vectors, []
-    parts, guessed, missed = [], [], Counter(bundle.vectors.coverage.missed_words)
+    coverage = bundle.vectors.coverage
+    parts, guessed, missed = [], [], Counter(coverage.missed_words if coverage is not None else ())
     for old, source in zip(bundle.vectors.parts, bundle.vectors.provenance, strict=True):
         part = np.concatenate([old, np.zeros((len(rows), old.shape[1]), np.float32)])
         unreadable = np.zeros(0, np.int64)
@@ -217,8 +218,9 @@ def _grown_vectors(
         if len(readable):
             semantics = semantics_from_provenance(source, given if _comes_from_outside(source) else None)
             part[readable] = normalise_rows(semantics.encode(taxonomy, readable))
-            if hasattr(semantics, "missed_words"):
-                missed.update(semantics.missed_words(taxonomy, readable))
+            count_missed = getattr(semantics, "missed_words", None)  # only words can be missed
+            if count_missed is not None:
+                missed.update(count_missed(taxonomy, readable))
         for row in _parents_first(taxonomy, unreadable):
             above = taxonomy.indices(taxonomy.parents(taxonomy.ids[row]))
             part[row] = normalise_rows(part[above].mean(axis=0, keepdims=True))[0]

@@ -52,7 +52,7 @@ def calibrate(
         bundle.check_output(out, overwrite)
     network = bundle.load_backbone() if backbone is None else backbone
     whole = Recogniser(bundle, network)
-    store = SeenPhotos(_open(images, network, say), frozenset(bundle.seen_ids))
+    store: Any = SeenPhotos(_open(images, network, say), frozenset(bundle.seen_ids))
     features = store.seen_matrix(bundle.seen_ids) if _learned_from_photos(bundle) else None
     say(f"fitting {bundle.method} without {holdout:.0%} of the seen classes")
     helper = train(

@@ -25,6 +25,7 @@ def calibrate(
     from unseen.calibration.shift import calibrate as choose
 
     calibrated = choose(Bundle.load(bundle), images, holdout, candidates, tell, out=out, overwrite=overwrite)
+    assert calibrated.calibration is not None
     result = {"bundle": str(out), **calibrated.calibration.to_json()}
     emit(result, json_, lambda: _show(result))
 

@@ -60,7 +60,8 @@ def add(
     # The default bundle is nobody's own: without a path it is not replaced unasked.
     old = replace(default_bundle(tell), path=None) if bundle is None else Bundle.load(bundle)
     if csv is None:
-        nodes, known = [Node(id or slug(name[0]), tuple(name or ()), tuple(parent or ()), definition)], []
+        names = tuple(name or ())
+        nodes, known = [Node(id or slug(names[0]), names, tuple(parent or ()), definition)], []
     else:
         nodes = read_additions(csv, old.taxonomy)
         known = already_classes(old, nodes)

@@ -45,7 +45,7 @@ def gather() -> dict:
     from unseen.runtime.files import sha256
     from unseen.runtime.folders import cache_folder
 
-    versions = {"unseen": __version__, "python": platform.python_version()}
+    versions: dict[str, str | None] = {"unseen": __version__, "python": platform.python_version()}
     for package in PACKAGES:
         try:
             versions[package] = version(package)

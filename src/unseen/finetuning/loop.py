@@ -90,7 +90,8 @@ class Stage2(TrainingLoop):
         super().__init__(run, settings.epochs * self.plan.steps, identity, processes)
         self.settings, self.workers, self.device = settings, workers, processes.device
         self.kept = (settings.freeze_stages, settings.freeze_batch_norm)
-        self.network = network.to(self.device).to(memory_format=torch.channels_last)
+        self.network = network.to(self.device)
+        self.network.to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
         freeze(self.network, *self.kept)
         self.head = SeenHead(self.network, bundle.solution.classifiers[bundle.seen]).to(self.device)
         # A class without photos is never the right answer: in the loss it would only be pushed away from all of them.
@@ -167,7 +168,7 @@ class Stage2(TrainingLoop):
         pixels, labels, failed = batch
         settings, size = self.settings, self.plan.size
         self.unreadable |= failed
-        if len(labels) < size:
+        if pixels is None or len(labels) < size:
             raise UnseenError(f"{len(failed)} photos in a row cannot be read. {next(iter(failed.values()))}")
         for group in self.optimiser.param_groups:
             group["lr"] = settings.learning_rate_at(self.step, self.total)

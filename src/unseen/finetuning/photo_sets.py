@@ -69,7 +69,7 @@ class PhotoSet:
         """Tells lists of photos apart, wherever their folder lies: names, places and classes."""
         found = hashlib.sha256(self.names)
         for column in (self.name_ends, self.offsets, self.labels):
-            found.update(column)
+            found.update(column.tobytes())
         return found.hexdigest()[:12]
 
     @property
@@ -144,14 +144,15 @@ def _read_shard(shard: Path) -> tuple[dict[str, tuple[int, int]], dict[str, str]
     try:
         with tarfile.open(shard, "r:") as tar:
             for member in tar:
-                tar.members = []  # tarfile keeps all it has met otherwise
+                tar.members = []  # pyright: ignore[reportAttributeAccessIssue]  (it keeps all it has met otherwise)
                 folder, slash, name = member.name.rpartition("/")
                 key, _, ending = name.partition(".")
                 key = folder + slash + key
                 if member.isfile() and ending.lower() in PHOTO_ENDINGS:
                     photos[key] = (member.offset_data, member.size)
                 elif member.isfile() and ending.lower() == "cls":
-                    classes[key] = tar.extractfile(member).read(256).decode("utf-8", "replace").strip()
+                    content = tar.extractfile(member)
+                    classes[key] = content.read(256).decode("utf-8", "replace").strip() if content else ""
     except (tarfile.TarError, OSError) as error:
         raise UnseenError(f"{shard}: cannot be read as an uncompressed tar file: {error}") from None
     return photos, classes
@@ -176,5 +177,5 @@ class _Table:
         self.labels.append(label)
 
     def photo_set(self, empty: tuple[str, ...] = (), skipped: tuple[str, ...] = ()) -> PhotoSet:
-        columns = [np.array(column) for column in (self.ends, self.offsets, self.sizes, self.labels)]
-        return PhotoSet(bytes(self.names), *columns, str(self.root), empty, skipped)
+        ends, offsets, sizes, labels = map(np.array, (self.ends, self.offsets, self.sizes, self.labels))
+        return PhotoSet(bytes(self.names), ends, offsets, sizes, labels, str(self.root), empty, skipped)

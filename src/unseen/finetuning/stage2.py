@@ -14,6 +14,7 @@ from pathlib import Path
 from unseen.backbones import Backbone
 from unseen.bundle import Bundle
 from unseen.bundle.places import check_place, check_same, is_finished, training_folder
+from unseen.bundle.records import FinetuneRecord
 from unseen.bundle.storage import store_bundle
 from unseen.errors import UnseenError
 from unseen.finetuning.loop import Stage2, identify
@@ -50,7 +51,7 @@ def finetune(
         say: Is told what a user should know.
     """
     settings, run = settings or FinetuneSettings(), run or Run()
-    run.resume = resume = resume or run.resume
+    run = replace(run, resume=resume or run.resume)
     if bundle.solution.projection.kind != "append1":
         raise UnseenError(
             f"{bundle.method} predicts no classifiers for the network's features, which stage 2 needs: "
@@ -58,13 +59,13 @@ def finetune(
         )
     if workers < 0:
         raise UnseenError(f"the number of workers must be 0 or more, not {workers}")
-    if out is not None:
-        out = Path(out)
-        if is_finished(out, resume, overwrite):
+    place = None if out is None else Path(out)
+    if place is not None:
+        if is_finished(place, run.resume, overwrite):
             photos = open_photo_set(images, bundle.seen_ids, skip_unknown, bundle.backbone.class_ids)
-            return _finished(out, bundle, photos, settings, run, say)
-        check_place(out, training=True)
-        run.folder = training_folder(out)
+            return _finished(place, bundle, photos, settings, run, say)
+        check_place(place, training=True)
+        run = replace(run, folder=training_folder(place))
     with Processes(run.device) as processes:
         network = bundle.load_backbone() if backbone is None else bundle.take_backbone(backbone)
         photos = open_photo_set(images, bundle.seen_ids, skip_unknown, bundle.backbone.class_ids)
@@ -72,23 +73,23 @@ def finetune(
             say(message)
         stage = Stage2(bundle, network, photos, settings, run, processes, workers)
         stage.train()
-        tuned = _finetuned(bundle, stage, photos)
-        left_out = tuned.finetuning.unreadable_photos
-        if left_out:
-            say(f"{len(stage.unreadable)} photos could not be read and were left out. {left_out[0]}")
-        if out is not None and processes.rank == 0:
-            store_bundle(tuned, out, training=True)
+        record = stage.record(photos)
+        if record.unreadable:
+            say(f"{record.unreadable} photos could not be read and were left out. {record.unreadable_photos[0]}")
+        tuned = _finetuned(bundle, stage, record)
+        if place is not None and processes.rank == 0:
+            store_bundle(tuned, place, training=True)
         processes.wait()
     return tuned
 
 
-def _finetuned(bundle: Bundle, stage: Stage2, photos: PhotoSet) -> Bundle:
+def _finetuned(bundle: Bundle, stage: Stage2, record: FinetuneRecord) -> Bundle:
     network = stage.network.eval()
     return bundle.change(
         backbone=replace(bundle.backbone, checksum=network.checksum, finetuned=True),
         network={name: tensor.numpy() for name, tensor in network.weights().items()},
         log=bundle.log + stage.run.records,
-        finetuning=stage.record(photos),
+        finetuning=record,
     )
 
 

@@ -103,7 +103,7 @@ class BatchPlan:
 
     def batches(self, first: int, end: int) -> Iterator[list[tuple[int, int]]]:
         """This process's batches of (epoch, photo) for the steps first..end-1, counted from the first epoch's start."""
-        epoch = -1
+        epoch, order = -1, np.zeros(0, np.int64)
         for step in range(first, end):
             if step // self.steps != epoch:
                 epoch = step // self.steps

@@ -66,8 +66,10 @@ def default_vectors(method: str, taxonomy: Taxonomy, say: Say) -> str:
     return "glove"
 
 
-def tell_coverage(coverage: Coverage, say: Say) -> None:
+def tell_coverage(coverage: Coverage | None, say: Say) -> None:
     """Which classes lack a vector; or, briefly, which source does not know them all while another does."""
+    if coverage is None:
+        return
     if coverage.zero:
         say(coverage.describe())
         return

@@ -85,19 +85,18 @@ def train(
     if isinstance(features, (str, Path)) and not method.takes_features:
         raise UnseenError(f"{name} does not learn from photos: omit features", "features")
     run = run or Run()
-    run.resume = resume = resume or run.resume
+    run = replace(run, resume=resume or run.resume)
     run.torch_device()  # or an error, before anything is made
-    started, finished = time.monotonic(), False
-    if out is not None:
-        out = Path(out)
-        finished = is_finished(out, resume, overwrite)
-        if not finished:
-            check_place(out, training=True)
-            run.folder = training_folder(out)
+    started = time.monotonic()
+    place = None if out is None else Path(out)
+    finished = place is not None and is_finished(place, run.resume, overwrite)
+    if place is not None and not finished:
+        check_place(place, training=True)
+        run = replace(run, folder=training_folder(place))
     inputs = load_inputs(name, graph, vectors, backbone, classes, layer, weights, skip_missing, say)
-    if finished:
+    if place is not None and finished:
         asked = {"method": name, **asdict(method.settings), "seed": run.seed, "precision": precision}
-        return _finished(Path(out), inputs, holdout, asked, say)
+        return _finished(place, inputs, holdout, asked, say)
 
     taxonomy, network, seen = inputs.taxonomy, inputs.backbone, inputs.seen
     encoded = class_vectors(taxonomy, inputs.semantics)
@@ -117,8 +116,8 @@ def train(
         holdout=check_hidden(bundle.solution, whole, hidden) if len(hidden) else None,
     )
     bundle.method, bundle.precision = name, precision
-    if out is not None:
-        store_bundle(bundle, out, training=True)
+    if place is not None:
+        store_bundle(bundle, place, training=True)
     return bundle
 
 
