@@ -125,7 +125,7 @@ def test_an_archive_of_several_files_needs_a_name(tmp_path):
         archive.writestr("__MACOSX/._glove.3d.txt", "junk")
     assert load_vector_file(f"{path}#glove.3d.txt").vectors.shape == (1, 3)
     assert load_vector_file(f"{path}#glove.2d.txt").vectors.shape == (1, 2)
-    assert "holds 2 files" in (message := refusal(path))
+    assert "contains 2 files" in (message := refusal(path))
     assert f"{path}#glove.2d.txt, {path}#glove.3d.txt" in message
     assert "no 'glove.9d.txt'" in (message := refusal(f"{path}#glove.9d.txt"))
     assert f"{path}#glove.2d.txt" in message
@@ -139,7 +139,7 @@ LONG = b"".join(b"w%d 1 2 3\n" % number for number in range(5000))
 @pytest.mark.parametrize(
     ("content", "where", "what"),
     [
-        (b"a 1 2 3\nb 1 2\nc 1 2 3\n", ":2:", "2 numbers where line 1 tells of 3"),
+        (b"a 1 2 3\nb 1 2\nc 1 2 3\n", ":2:", "2 numbers, but line 1 has 3"),
         (b"a 1 2 3\nb 1 2 3 4\n", ":2:", "4 numbers"),
         (b"a 1 2 3\n 1 2 3\n", ":2:", "needs a word"),
         (b"a 1 2 3\n\nb\n", ":3:", "0 numbers"),

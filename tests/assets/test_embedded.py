@@ -1,0 +1,98 @@
+"""The embedded files are what the manifest says."""
+
+from __future__ import annotations
+
+import json
+import lzma
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from unseen import assets
+from unseen.errors import UnseenError
+from unseen.runtime.files import sha256
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_every_embedded_file_matches_the_manifest():
+    entries = {entry["file"]: entry for entry in assets.manifest()}
+    folder = assets.data_file("MANIFEST.json").parent
+    assert set(entries) == {path.name for path in folder.iterdir()} - {"MANIFEST.json"}
+    for name, entry in entries.items():
+        path = assets.data_file(name)
+        assert (sha256(path), path.stat().st_size) == (entry["sha256"], entry["bytes"]), name
+        assert all(entry[key] for key in ("what", "source", "version", "licence", "made_by"))
+        assert (ROOT / entry["made_by"]).is_file()
+
+
+def test_wordnet_nouns():
+    with np.load(assets.data_file("wordnet-nouns.npz"), allow_pickle=False) as nouns:
+        offset, pointer, parents = nouns["offset"], nouns["parent_ptr"], nouns["parent_idx"]
+        lemmas = nouns["lemmas"].tobytes().decode().split("\n")
+    assert len(offset) == len(lemmas) == len(pointer) - 1 == 82_115
+    assert {array.dtype for array in (offset, pointer, parents)} == {np.dtype(np.int32)}
+    assert (np.diff(offset) > 0).all() and pointer[-1] == len(parents)
+    dog = np.searchsorted(offset, 2084071)
+    assert lemmas[dog] == "dog|domestic dog|Canis familiaris"
+    assert [lemmas[row].split("|")[0] for row in parents[pointer[dog] : pointer[dog + 1]]] == [
+        "canine",
+        "domestic animal",
+    ]
+    with lzma.open(assets.data_file("wordnet-glosses.txt.xz"), "rt", encoding="utf-8") as file:
+        definitions = file.read().splitlines()
+    assert len(definitions) == 82_115 and all(definitions)
+    assert definitions[dog].startswith("a member of the genus Canis") and '"' not in definitions[dog]
+
+
+def test_wordnet_instances_are_not_edges():
+    with np.load(assets.data_file("wordnet-nouns.npz"), allow_pickle=False) as nouns:
+        row = nouns["lemmas"].tobytes().decode().split("\n").index("Einstein|Albert Einstein")
+        assert nouns["parent_ptr"][row] == nouns["parent_ptr"][row + 1]
+
+
+def test_glove():
+    with np.load(assets.data_file("glove-6b-100d.npz"), allow_pickle=False) as glove:
+        words, vectors = glove["words"].tobytes().decode().split("\n"), glove["vectors"]
+    assert vectors.shape == (len(words), 100) == (47_364, 100) and vectors.dtype == np.float16
+    assert len(set(words)) == len(words) and np.isfinite(vectors).all() and vectors.any(axis=1).all()
+    unit = vectors.astype(np.float32) / np.linalg.norm(vectors.astype(np.float32), axis=1, keepdims=True)
+    cat, dog, bank = (unit[words.index(word)] for word in ("cat", "dog", "bank"))
+    assert cat @ dog > 0.8 > 0.5 > cat @ bank
+
+
+def test_class_lists(authors_lists):
+    small, large = assets.imagenet_1k(), assets.imagenet_21k()
+    assert (len(small), len(large)) == (1_000, 21_842) and set(small) < set(large)
+    assert list(small) == sorted(small) and list(large) == sorted(large)
+    split = json.loads((authors_lists / "imagenet-split.json").read_text())
+    assert set(split["train"]) == set(small) and set(split["train"]) | set(split["test"]) == set(large)
+
+
+def test_text_encodings():
+    with np.load(assets.data_file("text-minilm.npz"), allow_pickle=False) as text:
+        codes, scale, components = text["codes"], text["scale"], text["components"]
+    dimensions = len(scale)
+    assert codes.shape == (82_115, dimensions) and components.shape == (384, dimensions)
+    assert (codes.dtype, scale.dtype, components.dtype) == (np.int8, np.float32, np.float16)
+    gram = components.astype(np.float64).T @ components
+    assert np.abs(gram - np.eye(dimensions)).max() < 5e-3  # orthonormal up to half precision
+    with np.load(assets.data_file("wordnet-nouns.npz"), allow_pickle=False) as nouns:
+        offset = nouns["offset"]
+    rows = np.searchsorted(offset, [2084071, 2083346, 3417042])  # dog, canine, garbage truck
+    vectors = codes[rows] * scale
+    dog, canine, truck = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    assert dog @ canine > 0.5 > dog @ truck
+
+
+def test_assets_import_no_torch():
+    script = "import sys, unseen.assets as a; a.manifest(); a.imagenet_21k(); sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script]).returncode == 0
+
+
+def test_unknown_embedded_file():
+    with pytest.raises(UnseenError, match=r"no-such-file.npz.*wordnet-nouns.npz"):
+        assets.data_file("no-such-file.npz")

