@@ -20,7 +20,7 @@ import numpy as np
 import unseen
 from unseen.evaluation.protocol import evaluate
 from unseen.finetuning import FinetuneSettings, finetune
-from unseen.reproduction.levels import find_level
+from unseen.reproduction.levels import LENGTHS, find_level
 from unseen.reproduction.recipe import Row
 from unseen.reproduction.trainings import Trainings
 from unseen.runtime.files import write_atomically
@@ -33,7 +33,8 @@ COMMAND = "python benchmarks/finetune_effect.py"
 
 def main() -> None:
     arguments = parse()
-    work = Trainings(arguments.work, find_level(arguments.photos), workers=arguments.workers, say=print)
+    level = find_level(arguments.photos)
+    work = Trainings(arguments.work, level, LENGTHS[level.name], workers=arguments.workers, say=print)
     if arguments.action == "choose":
         for learning_rate in arguments.learning_rates:
             for method in arguments.methods:

@@ -2,46 +2,22 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 import numpy as np
 import pytest
 
 from support import tiny_network
 from support.command_line import run_command
 from support.problems import PARENTS, SEEN, make_taxonomy
+from support.stores import FakeStore
 from unseen.bundle import Bundle
 from unseen.calibration import shift as calibration
 from unseen.calibration.shift import SeenPhotos, calibrate
 from unseen.errors import UnseenError
-from unseen.features.store import SeenFeatures
 from unseen.runtime.run import Run
 from unseen.semantics import load_vectors
 from unseen.training.stage1 import train
 
 HOLDOUT = 0.4  # two of the five seen classes
-
-
-class Photos:
-    """Features with class ids, as a feature store gives them; it notes whose photos were looked at."""
-
-    def __init__(self, features, ids):
-        self.features, self.ids = np.asarray(features, np.float32), list(ids)
-
-    def batches(self, size, classes=None):
-        kept = [i for i, id in enumerate(self.ids) if classes is None or id in classes]
-        for start in range(0, len(kept), 7):  # batches of any size must do
-            part = kept[start : start + 7]
-            yield self.features[part], [self.ids[i] for i in part], [""] * len(part)
-
-    def classes(self) -> dict[str, int]:
-        return dict(Counter(self.ids))
-
-    def seen_matrix(self, ids) -> SeenFeatures:
-        return SeenFeatures(self.features, np.array([ids.index(id) for id in self.ids]))
-
-    def unreadable_count(self) -> int:
-        return 0
 
 
 @pytest.fixture(scope="module")
@@ -58,10 +34,10 @@ def quiet() -> Run:
     return Run(show_progress=False, device="cpu")
 
 
-def photos_of(ids, each: int = 6, seed: int = 0) -> Photos:
+def photos_of(ids, each: int = 6, seed: int = 0) -> FakeStore:
     rng = np.random.default_rng(seed)
     names = [id for id in ids for _ in range(each)]
-    return Photos(rng.normal(size=(len(names), tiny_network.FEATURES)), names)
+    return FakeStore(rng.normal(size=(len(names), tiny_network.FEATURES)), names)
 
 
 def choose(bundle, network, photos):
@@ -73,7 +49,7 @@ def test_unseen_photos_change_nothing(bundle, network):
     """The same choice to the last digit, with any photos of unseen classes beside those of seen ones."""
     seen = photos_of(SEEN)
     other = photos_of([id for id in PARENTS if id not in SEEN], seed=1)
-    mixed = Photos(np.concatenate([other.features * 9, seen.features]), other.ids + seen.ids)
+    mixed = FakeStore(np.concatenate([other.features * 9, seen.features]), other.ids + seen.ids)
     alone, beside = choose(bundle, network, seen), choose(bundle, network, mixed)
     assert alone == beside
     assert alone.photos == len(seen.ids)
@@ -108,7 +84,7 @@ def test_a_problem_with_a_known_answer(network, bundle):
     direction = network.classifiers()[:, :-1]
     direction /= np.linalg.norm(direction, axis=1, keepdims=True)
     features = np.repeat(40 * direction, 3, axis=0)
-    chosen = choose(bundle, network, Photos(features, [id for id in SEEN for _ in range(3)]))
+    chosen = choose(bundle, network, FakeStore(features, [id for id in SEEN for _ in range(3)]))
     assert chosen.novelty_auroc > 0.8
     assert 0 < chosen.novelty_threshold <= 1
 
@@ -144,7 +120,7 @@ def test_too_few_photos_are_told(bundle, network):
 
 
 def test_seen_photos_hold_no_others():
-    photos = SeenPhotos(Photos([[1.0], [2.0], [3.0]], ["a", "b", "a"]), frozenset("a"))
+    photos = SeenPhotos(FakeStore([[1.0], [2.0], [3.0]], ["a", "b", "a"]), frozenset("a"))
     ((features, ids, _),) = photos.batches(10)
     assert features[:, 0].tolist() == [1.0, 3.0] and ids == ["a", "a"]
     assert photos.classes() == {"a": 2}

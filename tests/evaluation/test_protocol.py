@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -13,6 +12,7 @@ from PIL import Image
 from support import tiny_network
 from support.command_line import run_command
 from support.problems import SEEN
+from support.stores import FakeStore
 from unseen.backbones import PhotoTransform
 from unseen.bundle.records import CalibrationRecord
 from unseen.classifier import ZeroShotClassifier
@@ -27,35 +27,16 @@ UNSEEN = ("cat", "poodle", "saw", "pet", "lonely")
 LISTS = {"2-hops": ["cat", "poodle", "pet"], "awa2-test": ["cat", "saw"], "awa2-train": ["beagle", "poodle"]}
 
 
-class Photos:
-    """Features with class ids, as a feature store gives them."""
-
-    def __init__(self, features, ids, unreadable: int = 0):
-        self.features, self.ids, self.unreadable = np.asarray(features, np.float32), list(ids), unreadable
-
-    def batches(self, size, classes=None):
-        kept = [i for i, id in enumerate(self.ids) if classes is None or id in classes]
-        for start in range(0, len(kept), 7):  # batches of any size must do
-            part = kept[start : start + 7]
-            yield self.features[part], [self.ids[i] for i in part], [""] * len(part)
-
-    def classes(self) -> dict[str, int]:
-        return dict(Counter(self.ids))
-
-    def unreadable_count(self) -> int:
-        return self.unreadable
-
-
 @pytest.fixture
 def model() -> ZeroShotClassifier:
     return ZeroShotClassifier(tiny_network.make_bundle(), tiny_network.build(), device="cpu")
 
 
 @pytest.fixture
-def photos() -> Photos:
+def photos() -> FakeStore:
     rng = np.random.default_rng(3)
     ids = rng.choice([*SEEN, *UNSEEN, "elsewhere"], 120)
-    return Photos(rng.normal(size=(120, tiny_network.FEATURES)), ids, unreadable=2)
+    return FakeStore(rng.normal(size=(120, tiny_network.FEATURES)), ids, unreadable=2)
 
 
 def plain(model, photos, candidates, k, shift=0.0, ties="pessimistic"):
@@ -92,7 +73,7 @@ def test_against_a_plain_version(model, photos, with_seen, shift):
 
 def test_seen_classes_among_seen_and_unseen(model, photos):
     """The paper's seen-class test: photos of seen classes, both groups as candidates."""
-    own = Photos(photos.features, [i if i in SEEN else "elsewhere" for i in photos.ids])
+    own = FakeStore(photos.features, [i if i in SEEN else "elsewhere" for i in photos.ids])
     result = evaluate(model, own, ["cat", "saw"], with_seen=True)
     assert result.image["hit@1"] == pytest.approx(plain(model, own, ["cat", "saw", *SEEN], 1)[0], abs=0.006)
     assert result.generalised is None  # no photo of an unseen class
@@ -136,14 +117,14 @@ def test_no_answer_is_a_miss(model, photos):
 
 
 def test_several_folders_count_together(model, photos):
-    half = [Photos(photos.features[s], photos.ids[s]) for s in (slice(0, 50), slice(50, None))]
+    half = [FakeStore(photos.features[s], photos.ids[s]) for s in (slice(0, 50), slice(50, None))]
     together, apart = evaluate(model, half, "any"), evaluate(model, photos, "any")
     assert (together.image, together.class_, together.per_class) == (apart.image, apart.class_, apart.per_class)
 
 
 def test_nothing_to_measure_is_told(model):
     with pytest.raises(UnseenError, match="no photo shows a class"):
-        evaluate(model, Photos(np.zeros((1, tiny_network.FEATURES)), ["elsewhere"]), "any")
+        evaluate(model, FakeStore(np.zeros((1, tiny_network.FEATURES)), ["elsewhere"]), "any")
     with pytest.raises(UnseenError, match="no such folder"):
         evaluate(model, "does-not-exist", "any")
 
@@ -198,7 +179,7 @@ def separable(model):
         features += [feature] * 2
         ids += [id] * 2
     changed = replace(bundle, known=known, solution=replace(bundle.solution, classifiers=classifiers))
-    return ZeroShotClassifier(changed, device="cpu"), Photos(features, ids)
+    return ZeroShotClassifier(changed, device="cpu"), FakeStore(features, ids)
 
 
 def test_novelty_detector_chooses_the_group(model):
@@ -305,7 +286,9 @@ def test_names_with_brackets_are_shown_as_they_are(model, folder, tmp_path, monk
 
 def test_auto_without_calibration_is_told(model, photos):
     for name in ("seen_shift", "novelty"):
-        with pytest.raises(UnseenError, match=f"{name} cannot be auto: this bundle is not calibrated.*unseen calibrate"):
+        with pytest.raises(
+            UnseenError, match=f"{name} cannot be auto: this bundle is not calibrated.*unseen calibrate"
+        ):
             evaluate(model, photos, list(UNSEEN), with_seen=True, **{name: "auto"})
 
 

@@ -68,7 +68,8 @@ class _BareStep:
     """Forward, backward, SGD."""
 
     def __init__(self, bundle: Bundle, backbone: Backbone, batch: int):
-        backbone.train().to(memory_format=torch.channels_last)
+        backbone.train()
+        backbone.to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
         backbone.get_classifier().requires_grad_(False)
         self.head = SeenHead(backbone, bundle.solution.classifiers[bundle.seen])
         trained = [parameter for parameter in self.head.parameters() if parameter.requires_grad]

@@ -31,6 +31,7 @@ def run(single: int = 40, parallel: int = 20, requests: int = 2000, bundle: Path
     command = [sys.executable, "-m", "unseen", "serve", *([str(bundle)] if bundle else []), "--json", "--port", "0"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
+        assert process.stdout is not None
         answer = process.stdout.readline()
         if not answer:
             raise UnseenError("the server did not start: its message is above")

@@ -16,8 +16,9 @@ import torch
 from torch import Tensor
 
 from unseen.assets import find_asset, imagenet_1k
-from unseen.methods import get_method
+from unseen.methods import make_method
 from unseen.methods.graph.adjacency import Adjacency, receptive_field
+from unseen.methods.graph.layers import GraphConvolution
 from unseen.methods.graph.method import GraphMethod
 from unseen.methods.graph.network import GraphNetwork, MaskSource
 from unseen.methods.graph.settings import GraphSettings
@@ -47,6 +48,7 @@ def run(
     """
     if taxonomy is None:
         taxonomy = Taxonomy.paper() if find_asset("imagenet-split.json") else Taxonomy.imagenet()
+    if seen is None:
         seen = taxonomy.indices(imagenet_1k())
     random = np.random.default_rng(0)
     x = normalise_rows(random.standard_normal((len(taxonomy), inputs), dtype=np.float32))
@@ -54,8 +56,7 @@ def run(
     results: dict[str, Any] = {}
     with progress("Timing", rounds * len(methods), show_progress) as bar:
         for name in methods:
-            kind = get_method(name)
-            contest = _Contest(kind(kind.Settings(**settings)), taxonomy, seen, x, targets)
+            contest = _Contest(_make(name, settings), taxonomy, seen, x, targets)
             for _ in range(rounds):
                 contest.round(turn)
                 bar.advance(1, method=name)
@@ -64,6 +65,12 @@ def run(
         "graph": {"kind": taxonomy.source.get("kind"), "nodes": len(taxonomy), "seen": len(seen)},
         "threads": torch.get_num_threads(),
     }
+
+
+def _make(name: str, settings: dict[str, Any]) -> GraphMethod:
+    method = make_method(name, settings)
+    assert isinstance(method, GraphMethod)
+    return method
 
 
 class _Contest:
@@ -79,7 +86,7 @@ class _Contest:
         self.plain = _PlainTraining(self.network, layers, seen, x, targets, method.settings)
         self.products = _products(self.network, self.training)
         self.difference = _difference(self.plain, self.training, self.field.nodes)
-        self.best = dict.fromkeys(("full_graph_s", "receptive_field_s", "matmul_s"), float("inf"))
+        self.best: dict[str, float] = dict.fromkeys(("full_graph_s", "receptive_field_s", "matmul_s"), float("inf"))
 
     def round(self, turn: float) -> None:
         self._time("full_graph_s", self.plain.step, 0)
@@ -129,13 +136,14 @@ class _PlainTraining:
 
     def forward(self, masks: MaskSource | None = None) -> Tensor:
         hidden, count = self.x, len(self.matrices)
-        for index, (layer, matrices) in enumerate(zip(self.network.layers, self.matrices, strict=True)):
-            if masks is not None:
-                hidden = hidden * masks(index, hidden.shape)
+        for index, (layer, matrices) in enumerate(zip(_convolutions(self.network), self.matrices, strict=True)):
+            mask = None if masks is None else masks(index, hidden.shape)
+            if mask is not None:
+                hidden = hidden * mask
             elif self.settings.dropped_layers is None or index >= count - self.settings.dropped_layers:
                 hidden = torch.nn.functional.dropout(hidden, self.settings.dropout)
             support = hidden @ layer.weight
-            if layer.propagate_bias:
+            if layer.bias is not None and layer.propagate_bias:
                 support = support + layer.bias
             alpha = self.network.mixing(index)
             hidden = torch.sparse.mm(matrices[0], support)
@@ -143,7 +151,7 @@ class _PlainTraining:
                 hidden = hidden * alpha[0]
                 for share, matrix in zip(alpha[1:], matrices[1:], strict=True):
                     hidden = hidden + torch.sparse.mm(matrix, support) * share
-            if not layer.propagate_bias:
+            if layer.bias is not None and not layer.propagate_bias:
                 hidden = hidden + layer.bias
             if index + 1 < count:
                 hidden = torch.nn.functional.leaky_relu(hidden, self.network.slope)
@@ -157,6 +165,11 @@ class _PlainTraining:
         return loss.detach()
 
 
+def _convolutions(network: GraphNetwork) -> list[GraphConvolution]:
+    """The layers of a network that has no others."""
+    return [layer for layer in network.layers if isinstance(layer, GraphConvolution)]
+
+
 def _sparse(layer: Adjacency, group: int) -> Tensor:
     chosen = layer.group == group
     index = torch.from_numpy(np.stack([layer.row[chosen], layer.column[chosen]]))
@@ -167,7 +180,7 @@ def _sparse(layer: Adjacency, group: int) -> Tensor:
 def _products(network: GraphNetwork, training: Training) -> Callable[[], None]:
     """The dense products of an epoch on the field and nothing else: forward, dTheta, and dH where one is needed."""
     work = []
-    for index, (layer, operator) in enumerate(zip(network.layers, training.operators, strict=True)):
+    for index, (layer, operator) in enumerate(zip(_convolutions(network), training.operators, strict=True)):
         rows = operator.rows if layer.propagates_first(operator) else operator.columns
         inputs, outputs = layer.weight.shape
         hidden, grad, weight = torch.randn(rows, inputs), torch.randn(rows, outputs), torch.randn(inputs, outputs)
@@ -201,7 +214,8 @@ def _difference(plain: _PlainTraining, training: Training, nodes: tuple[np.ndarr
     def results(output: Tensor) -> list[Tensor]:
         network.zero_grad()
         half_squares(output, training.targets).backward()
-        return [output.detach(), *(parameter.grad for parameter in network.parameters())]
+        grads = [parameter.grad for parameter in network.parameters() if parameter.grad is not None]
+        return [output.detach(), *grads]
 
     ours = results(network(training.x, training.operators, on_field))
     full = results(plain.forward(mask)[plain.seen])

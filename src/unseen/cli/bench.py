@@ -38,12 +38,13 @@ def bench(
         raise UnseenError(f"no benchmark named {name!r}.{hint} There are: {', '.join(BENCHMARKS)}")
     names = [name] if name else list(BENCHMARKS)
     results = {each: import_module(BENCHMARKS[each]).run() for each in names}
-    emit(results[name] if name else results, json_, lambda: [_show(each, result) for each, result in results.items()])
+    emit(results[name] if name else results, json_, lambda: _show(results))
 
 
-def _show(name: str, result: dict[str, Any]) -> None:
-    stdout.print(f"[bold]{name}[/bold]")
-    for key, value in result.items():
-        figures = value if isinstance(value, dict) else {"": value}
-        shown = "  ".join(f"{k} {v:.4g}" if isinstance(v, float) else f"{k} {v}" for k, v in figures.items())
-        stdout.print(f"  {key}: {shown}", highlight=False, soft_wrap=True)
+def _show(results: dict[str, dict[str, Any]]) -> None:
+    for name, result in results.items():
+        stdout.print(f"[bold]{name}[/bold]")
+        for key, value in result.items():
+            figures = value if isinstance(value, dict) else {"": value}
+            shown = "  ".join(f"{k} {v:.4g}" if isinstance(v, float) else f"{k} {v}" for k, v in figures.items())
+            stdout.print(f"  {key}: {shown}", highlight=False, soft_wrap=True)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -125,7 +126,7 @@ class HitCounter:
         shares = self._hits[present] / _UNIT / self.photos[present, None]
         return self._named(shares.mean(axis=0) if len(shares) else None)
 
-    def table(self) -> list[dict[str, str | int | float]]:
+    def table(self) -> list[dict[str, Any]]:
         """A row for each class that has photos, in the order of `classes`: {"id", "photos", "hit@1", ...}."""
         return [
             {"id": self.classes[c], "photos": int(self.photos[c])} | self._named(self._hits[c] / _UNIT / self.photos[c])
@@ -146,7 +147,7 @@ class Balance:
 
     @property
     def harmonic(self) -> float:
-        return harmonic_mean(self.seen, self.unseen)
+        return harmonic_mean(self.seen, self.unseen) or 0.0
 
 
 class SeenUnseenCurve:

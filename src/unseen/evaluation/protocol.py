@@ -72,7 +72,7 @@ def evaluate(
     """
     seen_shift = _chosen("seen_shift", seen_shift, model.bundle, "seen_shift")
     novelty = None if novelty is None else _chosen("novelty", novelty, model.bundle, "novelty_threshold")
-    sources = images if isinstance(images, (list, tuple)) else [images]
+    sources: list[Any] = list(images) if isinstance(images, (list, tuple)) else [images]
     _refuse_twice(sources)
     bundle = model.bundle
     rows = model.candidates(candidates, with_seen)
@@ -217,8 +217,8 @@ def _generalised(curve: SeenUnseenCurve | None, shift: float) -> dict[str, Any] 
         result[average] = {
             "seen": round(now.seen, 2),
             "unseen": round(now.unseen, 2),
-            "harmonic": round(harmonic_mean(now.seen, now.unseen), 2),
-            "ausuc": round(curve.area(average), 4),
+            "harmonic": round(now.harmonic, 2),
+            "ausuc": round(curve.area(average) or 0.0, 4),
             "best_shift_in_hindsight": best.shift,  # scores have no fixed scale: not rounded
             "best_harmonic_in_hindsight": round(best.harmonic, 2),
         }

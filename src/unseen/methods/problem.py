@@ -59,6 +59,11 @@ class Problem:
         return self.features
 
 
+def has_vector(matrix: np.ndarray) -> np.ndarray:
+    """n, bool: which rows are not all zero, as those of classes are of which nothing is known."""
+    return np.asarray(matrix.any(axis=1))
+
+
 def normalise_rows(matrix: np.ndarray) -> np.ndarray:
     """Rows divided by their L2 norm; rows of zeros stay zero."""
     norms = np.linalg.norm(matrix, axis=1, keepdims=True)

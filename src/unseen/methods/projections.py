@@ -6,47 +6,55 @@ torch module for export. For most methods it only appends a 1 for the bias.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from unseen.errors import UnseenError
 
+if TYPE_CHECKING:
+    from torch import nn
+
 BATCH = 4096  # rows at a time: bounds the memory of the wide intermediate results
 
 
-@runtime_checkable
-class Projection(Protocol):
+class Projection(ABC):
     """Features (n x D) -> points (n x E)."""
 
-    kind: ClassVar[str]
+    kind: ClassVar[str]  # under which it is saved
 
-    def __call__(self, features: np.ndarray) -> np.ndarray: ...
+    @abstractmethod
+    def __call__(self, features: np.ndarray) -> np.ndarray:
+        """The points of some photos, float32."""
 
-    def arrays(self) -> dict[str, np.ndarray]: ...
+    def arrays(self) -> dict[str, np.ndarray]:
+        """What it is made of; with `settings`, the arguments that make it again."""
+        return {}
 
-    def settings(self) -> dict[str, Any]: ...
+    def settings(self) -> dict[str, Any]:
+        """JSON values."""
+        return {}
 
-    def to_torch(self): ...
+    @abstractmethod
+    def to_torch(self) -> nn.Module:
+        """The same as a module, for export."""
 
 
-class Append1:
-    """f -> [f; 1], so that a row [weight, bias] scores as weight . f + bias."""
+class Append1(Projection):
+    """f -> [f; 1], so that a row [weight, bias] scores as weight . f + bias.
 
-    kind: ClassVar[str] = "append1"
+    Shapes: features are n x D, points n x (D + 1).
+    """
+
+    kind = "append1"
 
     def __call__(self, features: np.ndarray) -> np.ndarray:
         features = _as_batch(features)
         return np.concatenate([features, np.ones((len(features), 1), np.float32)], axis=1)
 
-    def arrays(self) -> dict[str, np.ndarray]:
-        return {}
-
-    def settings(self) -> dict[str, Any]:
-        return {}
-
-    def to_torch(self):
+    def to_torch(self) -> nn.Module:
         from torch import nn
 
         class Module(nn.Module):
@@ -56,10 +64,18 @@ class Append1:
         return Module()
 
 
-class Linear:
-    """f -> f M + b, with M of shape D x E and b of shape E; with `normalise`, divided by its length (cosine scores)."""
+class Linear(Projection):
+    """f -> f M + b; with `normalise`, divided by its length (cosine scores).
 
-    kind: ClassVar[str] = "linear"
+    Shapes: features are n x D, points n x E.
+
+    Args:
+        matrix: M, D x E.
+        bias: b, E; by default 0.
+        normalise: Scale points to length 1.
+    """
+
+    kind = "linear"
 
     def __init__(self, matrix: np.ndarray, bias: np.ndarray | None = None, normalise: bool = False):
         self.matrix = np.ascontiguousarray(matrix, np.float32)
@@ -85,7 +101,7 @@ class Linear:
     def settings(self) -> dict[str, Any]:
         return {"normalise": self.normalise}
 
-    def to_torch(self):
+    def to_torch(self) -> nn.Module:
         import torch
         from torch import nn
 
@@ -104,16 +120,23 @@ class Linear:
         return Module()
 
 
-class ConvexCombination:
+class ConvexCombination(Projection):
     """ConSE's way from a photo to a point among the class vectors:
 
         p = softmax(W f + b),   point = sum over the T most probable seen classes of p_t s_t / sum of p_t,
 
     scaled to length 1, so that the product with a unit class vector is their cosine.
-    `weight` is M x D, `bias` M, `vectors` M x S.
+
+    Shapes: features are n x D, points n x S.
+
+    Args:
+        weight: W, M x D: the network's last layer.
+        bias: b, M.
+        vectors: s, M x S: the seen classes' vectors.
+        top: T, at most M.
     """
 
-    kind: ClassVar[str] = "convex"
+    kind = "convex"
 
     def __init__(self, weight: np.ndarray, bias: np.ndarray, vectors: np.ndarray, top: int = 10):
         self.weight = np.ascontiguousarray(weight, np.float32)
@@ -146,13 +169,17 @@ class ConvexCombination:
     def settings(self) -> dict[str, Any]:
         return {"top": self.top}
 
-    def to_torch(self):
+    def to_torch(self) -> nn.Module:
         import torch
         from torch import nn
 
         arrays, top = self.arrays(), self.top
 
         class Module(nn.Module):
+            weight: torch.Tensor
+            bias: torch.Tensor
+            vectors: torch.Tensor
+
             def __init__(self):
                 super().__init__()
                 for name, array in arrays.items():
@@ -166,7 +193,7 @@ class ConvexCombination:
         return Module()
 
 
-KINDS: dict[str, type] = {cls.kind: cls for cls in (Append1, Linear, ConvexCombination)}
+KINDS: dict[str, type[Projection]] = {cls.kind: cls for cls in (Append1, Linear, ConvexCombination)}
 
 
 def from_saved(kind: str, arrays: Mapping[str, np.ndarray], settings: Mapping[str, Any]) -> Projection:

@@ -16,7 +16,11 @@ import numpy as np
 
 
 class Ridges:
-    """One kernel (M x M, symmetric), diagonalised once; any number of ridges after that."""
+    """One kernel, diagonalised once; any number of ridges after that.
+
+    Args:
+        kernel: K, M x M, symmetric.
+    """
 
     def __init__(self, kernel: np.ndarray):
         values, self.basis = np.linalg.eigh(kernel.astype(np.float64))

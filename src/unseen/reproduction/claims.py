@@ -31,8 +31,8 @@ def describe_chance(results: Results) -> str:
 
 
 def _layers(rows: list[dict]) -> list[str]:
-    values = [_first(row) for row in rows]
-    if len(values) < 2 or None in values:
+    values = [value for row in rows if (value := _first(row)) is not None]
+    if len(values) < max(2, len(rows)):
         return []
     figures = ", ".join(f"{value:.1f}" for value in values)
     verdict = _verdict(values[0] >= max(values[1:]))
@@ -86,7 +86,7 @@ def _hop_weights(rows: list[dict]) -> list[str]:
 
 def _order(rows: list[dict]) -> list[str]:
     by = _by_label(rows)
-    listed = ", ".join(f"{label} {by[label]:.1f}" for label in sorted(by, key=by.get, reverse=True))
+    listed = ", ".join(f"{label} {by[label]:.1f}" for label in sorted(by, key=lambda label: by[label], reverse=True))
     return [f"Order on unseen classes (first list, Hit@1): {listed}."] if by else []
 
 

@@ -18,7 +18,7 @@ def draw_plots(results: dict[str, dict[str, Any]]) -> dict[str, bytes]:
     except ImportError as error:
         raise UnseenError(f"plots need the extra: pip install 'unseen[report]' ({error})") from None
     matplotlib.use("Agg")
-    look = {"font.size": 10, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True,
+    look: dict[Any, Any] = {"font.size": 10, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True,
             "axes.axisbelow": True, "grid.color": "#e9ecef", "legend.frameon": False, "legend.fontsize": 8,
             "svg.hashsalt": "unseen"}  # fmt: skip
     analysis = results.get("analysis") or {}
@@ -59,10 +59,11 @@ def _hit_curves(result: dict | None) -> bytes | None:
         for row in result["rows"]:
             figures = row.get("measured", {}).get(key, {}).get("class")
             if figures:
-                ks = [int(name.removeprefix("hit@")) for name in figures]
-                axis.plot(ks, list(figures.values()), marker="o", ms=4, label=row["label"], **_style(row["label"]))
+                axis.plot(
+                    result["hits"], list(figures.values()), marker="o", ms=4, label=row["label"], **_style(row["label"])
+                )
         axis.set(title=key, xlabel="k", ylabel="Hit@k over classes (%)", ylim=(0, None))
-        axis.set_xticks(ks)
+        axis.set_xticks(result["hits"])
     axes[-1].legend(loc="center left", bbox_to_anchor=(1.02, 0.5))
     return _finish(figure)
 

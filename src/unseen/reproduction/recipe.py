@@ -53,6 +53,12 @@ class Row:
     published: dict[str, list[float]] = field(default_factory=dict)
     published_deviation: dict[str, list[float]] = field(default_factory=dict)
 
+    @property
+    def runs(self) -> str:
+        """Its method. A row without one is published only: nobody should ask."""
+        assert self.method is not None, f"{self.label}: published only"
+        return self.method
+
 
 @dataclass(frozen=True)
 class Recipe:
@@ -77,7 +83,7 @@ def load_recipe(name: str) -> Recipe:
         close = get_close_matches(name, ORDER, n=1)
         hint = f" Did you mean {close[0]}?" if close else ""
         raise UnseenError(f"no table named {name!r}.{hint} There are: {', '.join(ORDER)}, and all")
-    raw = tomllib.loads((FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
+    raw: dict[str, Any] = tomllib.loads((FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
     rows = tuple(Row(**row) for row in raw.pop("rows", []))
-    lists = {key: tuple(value) for key, value in raw.items() if isinstance(value, list)}
-    return Recipe(name=name, rows=rows, **(raw | lists))
+    frozen: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in raw.items()}
+    return Recipe(name=name, rows=rows, **frozen)

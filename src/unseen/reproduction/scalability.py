@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from unseen.methods import make_method
+import torch
+
+from unseen.methods.graph.dgp import DGPMethod
+from unseen.methods.graph.gcnz import GCNZMethod
+from unseen.methods.graph.sgcn import SGCNMethod
 from unseen.taxonomy import Taxonomy
 
 VECTOR, OUTPUT = 300, 2049  # the paper's word vectors and last layer
@@ -23,8 +27,6 @@ def densities(graph: str = "paper") -> dict[str, float]:
 
 def weight_counts() -> dict[str, int]:
     """Weights without biases, counted on the networks themselves."""
-    import torch
-
     with torch.device("meta"):  # no memory is filled
-        networks = {name: make_method(name).build(VECTOR, OUTPUT) for name in ("sgcn", "dgp", "gcnz")}
+        networks = {method.name: method.build(VECTOR, OUTPUT) for method in (SGCNMethod(), DGPMethod(), GCNZMethod())}
     return {f"weights_{name}": network.weight_count() for name, network in networks.items()}

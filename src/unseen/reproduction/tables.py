@@ -159,6 +159,7 @@ class Reproduction(Trainings):
         """Photos of different unseen classes, the same ones at every run."""
         from unseen.photos import list_photos
 
+        assert self.level.unseen is not None  # or the figure would be left out
         by_class = {photo.class_id: photo for photo in list_photos(self.level.unseen)}
         model = Recogniser(self.bundle(row))
         unseen = {model.bundle.ids[r] for r in model.candidates(self.level.candidates("all"))}

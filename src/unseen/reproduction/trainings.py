@@ -19,7 +19,7 @@ from unseen.features.cache import open_features
 from unseen.methods import get_method
 from unseen.methods.graph.method import GraphMethod
 from unseen.recognition import Recogniser
-from unseen.reproduction.levels import LENGTHS, Lengths, Level
+from unseen.reproduction.levels import Lengths, Level
 from unseen.reproduction.recipe import Row
 from unseen.runtime.run import Run
 from unseen.training.stage1 import train
@@ -52,7 +52,7 @@ class Trainings:
 
     work: Path
     level: Level
-    lengths: Lengths | None = None  # the level's own if none are given
+    lengths: Lengths
     kin_vectors: str = "glove+text"
     device: str = "auto"
     workers: int = 2
@@ -62,9 +62,6 @@ class Trainings:
     only_done: bool = False  # leave out rows whose bundles are not there, instead of training them
     used: dict[str, float] = field(default_factory=dict)  # bundles that were asked for -> what both stages took
     _models: dict[str, Recogniser] = field(default_factory=dict)
-
-    def __post_init__(self):
-        self.lengths = self.lengths or LENGTHS[self.level.name]
 
     def settings(self) -> dict[str, Any]:
         """All that a result depends on besides its recipe."""
@@ -78,14 +75,14 @@ class Trainings:
 
     def epochs(self, row: Row) -> int | None:
         """Epochs of stage 1 for a row; None where the method is no graph network: others keep their own settings."""
-        if not issubclass(get_method(row.method), GraphMethod):
+        if not issubclass(get_method(row.runs), GraphMethod):
             return None
         whole = self.lengths.gcnz_epochs if row.method == "gcnz" else self.lengths.epochs
         return max(1, round(whole * row.epochs_share))
 
     def lacks(self, row: Row, seeds: Sequence[int] = (0,), holdout: float = 0.0) -> str | None:
         """Why a row cannot be run on this data, or may not be run now; None if it can."""
-        if self.level.seen_train is None and get_method(row.method).needs_features:
+        if self.level.seen_train is None and get_method(row.runs).needs_features:
             return f"{row.method} learns from photos of seen classes: there are none here"
         if self.only_done and not all(self._plan(row, seed, holdout).is_done for seed in seeds):
             return UNFINISHED
@@ -99,11 +96,11 @@ class Trainings:
         """The bundle of a row, after stage 2 if it is finetuned; trained only if it is not there."""
         level, plan = self.level, self._plan(row, seed, holdout)
         features = None
-        if get_method(row.method).needs_features and not is_bundle(plan.place):
+        if get_method(row.runs).needs_features and not is_bundle(plan.place):
             features = self._seen_features()
         if self.is_first and not is_bundle(plan.place):
             self.say(f"  training {row.method} {plan.settings or ''} seed {seed}")
-            train(row.method, level.graph, plan.vectors, level.backbone, plan.place, features=features, holdout=holdout,
+            train(row.runs, level.graph, plan.vectors, level.backbone, plan.place, features=features, holdout=holdout,
                   weights=level.weights, run=self._run(seed), precision="fp16", **plan.settings)  # fmt: skip
         if self.processes is not None:
             self.processes.wait()
@@ -112,6 +109,7 @@ class Trainings:
         if not is_bundle(plan.tuned):
             from unseen.finetuning import finetune
 
+            assert level.seen_train is not None  # or nothing would be finetuned
             self.say(f"  finetuning {plan.place.name}")
             finetune(Bundle.load(plan.place), level.seen_train, plan.tuned, self._finetune_settings(), self._run(seed),
                      skip_unknown=True, workers=self.workers)  # fmt: skip
@@ -130,7 +128,7 @@ class Trainings:
             settings["epochs"] = epochs
         level = self.level
         vectors = row.vectors or (self.kin_vectors if row.method == "kin" else level.vectors)
-        kind = get_method(row.method)
+        kind = get_method(row.runs)
         whole = asdict(kind.Settings(**settings))  # with the defaults: a row that only names one shares its bundle
         choice = {"method": row.method, "settings": whole, "seed": seed, "holdout": holdout, "vectors": vectors,
                   "graph": level.graph, "backbone": level.backbone}  # fmt: skip
@@ -138,7 +136,7 @@ class Trainings:
             choice["weights"] = str(level.weights)
         if kind.needs_features:
             choice["photos"] = str(level.seen_train)
-        place, tuned = self.work / "bundles" / _key(row.method, choice), None
+        place, tuned = self.work / "bundles" / _key(row.runs, choice), None
         if self.is_finetuned(row) and not holdout:
             choice |= {"finetune": asdict(self._finetune_settings()), "photos": str(level.seen_train)}
             tuned = self.work / "bundles" / _key(f"{row.method}-tuned", choice)
@@ -163,8 +161,10 @@ class Trainings:
             self._models = {key: Recogniser(bundle, device=self.device)}  # one at a time: they are large
         return self._models[key]
 
-    def store(self, model: Recogniser, photos: Path) -> FeatureStore:
-        """Features of a folder's photos; only photos that are not there yet are read."""
+    def store(self, model: Recogniser, photos: Path | None) -> FeatureStore:
+        """Features of one of the level's folders of photos; only photos that are not there yet are read."""
+        if photos is None:
+            raise UnseenError(f"these figures need photos that the level {self.level.name} does not have")
         return open_features(photos, model.backbone, self.workers, self.show_progress, folder=self.work / "features")
 
     def _seen_features(self):

@@ -10,7 +10,7 @@ import numpy as np
 from unseen.errors import UnseenError
 from unseen.methods.base import Solution
 from unseen.methods.baselines.word_space import WordSpace
-from unseen.methods.problem import Problem, normalise_rows
+from unseen.methods.problem import Problem, has_vector, normalise_rows
 from unseen.methods.projections import Linear
 from unseen.methods.records import FitRecord
 from unseen.methods.registry import register
@@ -75,7 +75,7 @@ class ESZSL(WordSpace):
 
     def answers(self, problem: Problem, rows: np.ndarray | None = None) -> np.ndarray:
         """A class without a vector has none: its score is 0, which would beat the rest."""
-        return problem.vectors.matrix[problem.rows_or_all(rows)].any(axis=1)
+        return has_vector(problem.vectors.matrix[problem.rows_or_all(rows)])
 
     def _choose(self, features: np.ndarray, labels: np.ndarray, vectors: np.ndarray, run: Run) -> tuple[float, float]:
         gammas = GRID if self.settings.gamma is None else (self.settings.gamma,)

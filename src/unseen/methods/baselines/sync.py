@@ -137,9 +137,9 @@ class SYNC(Method):
             return hinge + self.settings.weight_decay / 2 * classifiers.square().sum()
 
         loss = minimise("SYNC", loss_of, len(features), optimiser, self.settings, generator, run)
-        bases = bases.detach().numpy().copy()
-        bases[:, :-1] /= scale
-        return bases, loss
+        learned = bases.detach().numpy().copy()
+        learned[:, :-1] /= scale
+        return learned, loss
 
 
 def shares(vectors: np.ndarray, phantoms: np.ndarray, sigma: float) -> np.ndarray:

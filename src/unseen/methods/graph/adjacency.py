@@ -23,15 +23,24 @@ class Adjacency:
     """A sparse matrix (rows x columns) in compressed rows; each entry has a fixed weight and belongs to a hop group.
 
     With hop weights alpha it stands for  A = sum_k alpha_k D_k^-1 A_k;  with one group, for the matrix itself.
+
+    Args:
+        pointer: rows + 1, int64: entries of row i are pointer[i]:pointer[i + 1].
+        column: entries, int64.
+        weight: entries, float64.
+        group: entries, int64.
+        groups: How many hop groups there are.
+        columns: How many columns there are.
+        own: rows, int64: the column that stands for the same node as row i.
     """
 
-    pointer: np.ndarray  # rows + 1, int64: entries of row i are pointer[i]:pointer[i+1]
-    column: np.ndarray  # entries, int64
-    weight: np.ndarray  # entries, float64
-    group: np.ndarray  # entries, int64
+    pointer: np.ndarray
+    column: np.ndarray
+    weight: np.ndarray
+    group: np.ndarray
     groups: int
     columns: int
-    own: np.ndarray  # rows, int64: the column that stands for the same node as row i
+    own: np.ndarray
 
     @property
     def rows(self) -> int:

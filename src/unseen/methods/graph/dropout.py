@@ -12,11 +12,16 @@ class Masks:
     At rate 0.5 a mask needs one random bit an entry: on a CPU, bytes of random bits are looked up in a table of 256 x 8
     factors, which costs a tenth of drawing a uniform number for each entry. The memory of a layer's mask is used again
     at the next draw for that layer, so a mask is valid until then.
+
+    Args:
+        rate: Share of the entries that are 0.
+        generator: Where the random numbers come from, and on which device.
+        dtype: Of the masks.
+        first: The layers before it drop nothing.
     """
 
     def __init__(self, rate: float, generator: torch.Generator, dtype: torch.dtype = torch.float32, first: int = 0):
-        self.first = first  # the layers before it drop nothing
-        self.rate, self.generator, self.dtype = rate, generator, dtype
+        self.rate, self.generator, self.dtype, self.first = rate, generator, dtype, first
         bits = (torch.arange(256)[:, None] >> torch.arange(8)) & 1
         self._table = (bits * 2).to(generator.device, dtype)
         self._memory: dict[int, tuple[Tensor, Tensor]] = {}

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from unseen.errors import UnseenError
 from unseen.methods.graph.adjacency import Adjacency, neighbours
+from unseen.methods.graph.layers import GraphLayer
 from unseen.methods.graph.method import GraphMethod
 from unseen.methods.graph.network import GraphNetwork
 from unseen.methods.graph.settings import HiddenSettings
@@ -21,7 +22,7 @@ from unseen.methods.settings import AT_LEAST_1
 from unseen.taxonomy import Taxonomy
 
 
-class GraphAttention(nn.Module):
+class GraphAttention(GraphLayer):
     """out_i = sum_j a_ij W h_j + b,  a_ij = softmax over j of LeakyReLU(u . W h_i + v . W h_j).
 
     j runs over i itself and the nodes adjacent to it.
@@ -41,8 +42,8 @@ class GraphAttention(nn.Module):
     def __init__(
         self, inputs: int, outputs: int, heads: int = 1, concatenate: bool = True, bias: bool = True, slope: float = 0.2
     ):
-        super().__init__()
-        self.outputs, self.heads, self.concatenate, self.slope = outputs, heads, concatenate, slope
+        super().__init__(outputs)
+        self.heads, self.concatenate, self.slope = heads, concatenate, slope
         width = outputs // heads if concatenate else outputs
         self.weight = nn.Parameter(torch.empty(heads, inputs, width))
         self.attention = nn.Parameter(torch.empty(heads, width, 2))  # u and v side by side
@@ -60,7 +61,6 @@ class GraphAttention(nn.Module):
         return [self._softmax(hidden @ (w @ uv), operator) for w, uv in zip(self.weight, self.attention, strict=True)]
 
     def chunks(self, hidden: Tensor, operator: Operator, alpha: Tensor | None, size: int) -> Iterator[Tensor]:
-        """The rows of forward(), `size` at a time, without gradients."""
         shares = self.shares(hidden, operator)
         for start in range(0, operator.rows, size):
             rows = slice(start, min(start + size, operator.rows))

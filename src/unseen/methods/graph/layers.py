@@ -13,17 +13,45 @@ from unseen.methods.graph.sparse import Operator
 SPARSE_COST = 16
 
 
-class GraphConvolution(nn.Module):
+class GraphLayer(nn.Module):
+    """One step from the rows of a graph's nodes to those of their neighbours, without its activation.
+
+    Shapes: columns x inputs -> rows x outputs, of an operator that is rows x columns.
+
+    Args:
+        outputs: Width of the result.
+    """
+
+    def __init__(self, outputs: int):
+        super().__init__()
+        self.outputs = outputs
+
+    def forward(self, hidden: Tensor, operator: Operator, alpha: Tensor | None = None) -> Tensor:
+        """All rows; `alpha` are the weights of the hop groups, for models that have them."""
+        raise NotImplementedError
+
+    def chunks(self, hidden: Tensor, operator: Operator, alpha: Tensor | None, size: int) -> Iterator[Tensor]:
+        """The rows of forward(), `size` at a time, without gradients."""
+        raise NotImplementedError
+
+
+class GraphConvolution(GraphLayer):
     """One propagation step without its activation:  A (H Theta) + b,  or  A (H Theta + b)  with `propagate_bias`.
 
-    Shapes: H is columns x inputs, A rows x columns, Theta inputs x outputs, the result rows x outputs. The product is
-    associated as (A H) Theta where that is cheaper. A bias inside the brackets comes out scaled by A's row sums, which
-    differ from 1 where hop groups are mixed and some are empty.
+    The product is associated as (A H) Theta where that is cheaper. A bias inside the brackets comes out scaled by A's
+    row sums, which differ from 1 where hop groups are mixed and some are empty.
+
+    Shapes: H is columns x inputs, A rows x columns, Theta inputs x outputs, the result rows x outputs.
+
+    Args:
+        inputs: Width of H.
+        outputs: Width of the result.
+        bias: Whether b is added.
+        propagate_bias: Add it before the propagation.
     """
 
     def __init__(self, inputs: int, outputs: int, bias: bool = True, propagate_bias: bool = False):
-        super().__init__()
-        self.outputs = outputs
+        super().__init__(outputs)
         self.weight = nn.Parameter(torch.empty(inputs, outputs))
         self.bias = nn.Parameter(torch.zeros(outputs)) if bias else None
         self.propagate_bias = propagate_bias
@@ -45,7 +73,6 @@ class GraphConvolution(nn.Module):
         return (operator.rows * outputs + entries) * inputs <= (operator.columns * inputs + entries) * outputs
 
     def chunks(self, hidden: Tensor, operator: Operator, alpha: Tensor | None, size: int) -> Iterator[Tensor]:
-        """The rows of forward(), `size` at a time, without gradients."""
         values = operator.values(alpha)
         for start in range(0, operator.rows, size):
             rows = slice(start, min(start + size, operator.rows))
@@ -78,7 +105,7 @@ class LeakyDropout(torch.autograd.Function):
         return hidden
 
     @staticmethod
-    def backward(ctx, grad: Tensor):
+    def backward(ctx, grad: Tensor):  # pyright: ignore[reportIncompatibleMethodOverride]
         result, mask = ctx.saved_tensors
         grad = torch.ops.aten.leaky_relu_backward(grad, result, ctx.slope, True)
         return grad if mask is None else grad.mul_(mask), None, None
@@ -100,7 +127,7 @@ class UnitRows(torch.autograd.Function):
         return hidden
 
     @staticmethod
-    def backward(ctx, grad: Tensor) -> Tensor:
+    def backward(ctx, grad: Tensor) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
         unit, factor = ctx.saved_tensors
         along = torch.linalg.vecdot(unit, grad).unsqueeze(1)
         return torch.addcmul(grad, unit, along, value=-1).mul_(factor)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 
-from unseen.methods.graph.layers import GraphConvolution, LeakyDropout, UnitRows
+from unseen.methods.graph.layers import GraphConvolution, GraphLayer, LeakyDropout, UnitRows
 from unseen.methods.graph.sparse import Operator
 
 # Layer number and shape of its input -> the factors to multiply it with, or None. Their memory may be overwritten.
@@ -18,13 +19,19 @@ MaskSource = Callable[[int, torch.Size], "Tensor | None"]
 class GraphNetwork(nn.Module):
     """H_0 = X;  H_{l+1} = act(A_l drop(H_l) Theta_l + b_l);  rows of the last, which has no act, scaled to length 1.
 
-    Shapes: X is nodes x S, H_l nodes x widths[l], the result rows x P. The same code runs on the full graph and on a
-    receptive field: only the operators A_l and the rows of X differ.
+    The same code runs on the full graph and on a receptive field: only the operators A_l and the rows of X differ.
+
+    Shapes: X is nodes x S, H_l nodes x widths[l], the result rows x P.
+
+    Args:
+        layers: The first one takes X.
+        slope: Of act, the leaky ReLU, for negative numbers.
     """
 
-    def __init__(self, layers: Iterable[nn.Module], slope: float = 0.2):
+    def __init__(self, layers: Iterable[GraphLayer], slope: float = 0.2):
         super().__init__()
-        self.layers, self.slope = nn.ModuleList(layers), slope
+        self.layers = cast("Sequence[GraphLayer]", nn.ModuleList(layers))
+        self.slope = slope
 
     def mixing(self, layer: int) -> Tensor | None:
         """The weights of the hop groups in a layer (K + 1), for models that have them."""

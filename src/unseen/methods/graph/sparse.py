@@ -18,7 +18,23 @@ GATHERED_NUMBERS = 1 << 24
 
 
 class Operator(nn.Module):
-    """An adjacency (rows x columns) as tensors: pattern, weights, hop groups, and the transposed pattern."""
+    """An adjacency (rows x columns) as tensors: pattern, weights, hop groups, and the transposed pattern.
+
+    Args:
+        adjacency: Which entries there are.
+        dtype: Of the weights.
+    """
+
+    pointer: Tensor  # rows + 1: entries of row i are pointer[i]:pointer[i + 1]
+    row: Tensor  # entries
+    column: Tensor  # entries
+    group: Tensor  # entries
+    weight: Tensor  # entries
+    group_sums: Tensor  # rows x groups: what a row sums to in a group
+    own: Tensor  # rows: the column that stands for the same node
+    pointer_t: Tensor  # columns + 1: of the transposed matrix
+    column_t: Tensor  # entries, in the order of the transposed matrix
+    transposed: Tensor  # entries: that order
 
     def __init__(self, adjacency: Adjacency, dtype: torch.dtype = torch.float32):
         super().__init__()
@@ -35,7 +51,7 @@ class Operator(nn.Module):
             "column": column,
             "group": group,
             "weight": weight.to(dtype),
-            "group_sums": sums.view(self.rows, self.groups).to(dtype),  # rows x groups: what a row sums to in a group
+            "group_sums": sums.view(self.rows, self.groups).to(dtype),
             "own": torch.from_numpy(adjacency.own),
             "pointer_t": torch.cat([counts.new_zeros(1), counts.cumsum(0)]),
             "column_t": row[transposed],
@@ -72,7 +88,7 @@ class SparseProduct(torch.autograd.Function):
         return _multiply(operator.pointer, operator.column, values, dense)
 
     @staticmethod
-    def backward(ctx, grad: Tensor):
+    def backward(ctx, grad: Tensor):  # pyright: ignore[reportIncompatibleMethodOverride]
         (values, dense), operator = ctx.saved_tensors, ctx.operator
         grad_values = grad_dense = None
         if ctx.needs_input_grad[0]:

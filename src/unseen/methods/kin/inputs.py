@@ -9,17 +9,23 @@ import numpy as np
 from scipy import sparse
 
 from unseen.methods.graph.adjacency import Adjacency, hop_groups
-from unseen.methods.problem import Problem, normalise_rows
+from unseen.methods.problem import Problem, has_vector, normalise_rows
 from unseen.taxonomy import Taxonomy
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """Of n classes: for each source of vectors the unit word vector x and the propagated one z; the ancestors a."""
+    """What is known of n classes.
 
-    words: tuple[np.ndarray, ...]  # each n x S, rows of length 1 or 0
-    propagated: tuple[np.ndarray, ...]  # each n x S, rows of length 1 or 0
-    ancestors: sparse.csr_matrix  # n x N, rows of length 1
+    Args:
+        words: x for each source of vectors: n x S, rows of length 1 or 0.
+        propagated: z for each source, the vectors propagated over the hierarchy as DGP does: n x S, rows likewise.
+        ancestors: a, n x N, rows of length 1.
+    """
+
+    words: tuple[np.ndarray, ...]
+    propagated: tuple[np.ndarray, ...]
+    ancestors: sparse.csr_matrix
 
     def __getitem__(self, rows) -> Inputs:
         return Inputs(
@@ -35,29 +41,30 @@ class Kernel:
 
     divided by the sum of the weights, so that k(u, u) = 1 for a class of which all is known. A class without a vector
     gets nothing from that source: no likeness, rather than a little with everybody.
+
+    Args:
+        words: g_x of each source.
+        propagated: g_z of each source.
+        sources: w_s of each source.
+        word_weight: w_x.
+        propagated_weight: w_z.
+        ancestor_weight: w_a.
     """
 
-    words: tuple[float, ...]  # g_x of each source
-    propagated: tuple[float, ...]  # g_z of each source
-    sources: tuple[float, ...]  # w_s of each source
+    words: tuple[float, ...]
+    propagated: tuple[float, ...]
+    sources: tuple[float, ...]
     word_weight: float
     propagated_weight: float
     ancestor_weight: float
 
     def __call__(self, left: Inputs, right: Inputs) -> np.ndarray:
-        """n x m, float32."""
+        """k(u, v) of n classes with m others: n x m, float32."""
         total = self.ancestor_weight * np.asarray((left.ancestors @ right.ancestors.T).todense(), np.float32)
         for weight, width, x, y in self._parts(left, right):
             if weight:
                 total += weight * _exponential(x, y, width)
         return total / self._sum()
-
-    def diagonal(self, inputs: Inputs) -> np.ndarray:
-        """k(u, u), n: 1, or less where a vector is missing."""
-        known = np.full(inputs.ancestors.shape[0], self.ancestor_weight, np.float32)
-        for weight, _, x, _ in self._parts(inputs, inputs):
-            known += weight * x.any(axis=1)
-        return known / self._sum()
 
     def _parts(self, left: Inputs, right: Inputs) -> Iterator[tuple[float, float, np.ndarray, np.ndarray]]:
         for source, width, x, y in zip(self.sources, self.words, left.words, right.words, strict=True):
@@ -121,7 +128,7 @@ def natural_width(part: np.ndarray) -> float:
 
     Widths are given in this unit, so that the same setting suits vectors that all look alike and vectors that do not.
     """
-    known = part[part.any(axis=1)].astype(np.float64)
+    known = part[has_vector(part)].astype(np.float64)
     n = len(known)
     if n < 2:
         return 1.0
@@ -132,6 +139,6 @@ def natural_width(part: np.ndarray) -> float:
 
 def _exponential(x: np.ndarray, y: np.ndarray, width: float) -> np.ndarray:
     likeness = np.exp(width * (x @ y.T - 1))
-    likeness *= x.any(axis=1)[:, None]
-    likeness *= y.any(axis=1)[None, :]
+    likeness *= has_vector(x)[:, None]
+    likeness *= has_vector(y)[None, :]
     return likeness
