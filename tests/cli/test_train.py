@@ -109,7 +109,7 @@ def test_a_finished_bundle_is_not_trained_over_unasked(here, unseen):
         ({"--set": "method=dgp"}, "kin has no setting 'method'. It has: "),
         ({"--out": "."}, ". is the current folder or one around it: name a new folder"),
         ({"--set": "k"}, "--set takes name=value, not 'k'"),
-        ({"--seed": "-1"}, "the seed must be a whole number from 0 to 2^63 - 1, not -1"),
+        ({"--seed": "-1"}, "the seed must be an integer from 0 to 2^63 - 1, not -1"),
         ({"--features": "store"}, "kin does not learn from photos: omit --features"),
         ({"--holdout": "0.05"}, "a holdout of 0.05 would hide none of 6 seen classes"),
         ({"--holdout": "1"}, "--holdout is a share of the seen classes"),

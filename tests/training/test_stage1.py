@@ -278,7 +278,7 @@ def test_the_time_of_an_interrupted_training_counts(tmp_path):
 
 @pytest.mark.parametrize("seed", [-1, 2**63])
 def test_a_seed_that_no_generator_takes_is_told(seed):
-    with pytest.raises(UnseenError, match="the seed must be a whole number from 0"):
+    with pytest.raises(UnseenError, match="the seed must be an integer from 0"):
         Run(seed=seed)
 
 

@@ -44,6 +44,12 @@ if TYPE_CHECKING:
 
 @dataclass
 class Bundle:
+    """A classifier for each of the N classes of a hierarchy, and all that is needed to use and to audit them.
+
+    A photo with the features f (D) has the score `projection(f) . classifiers[u]` for class u; both are parts of
+    `solution`. `unseen.train` makes bundles, `unseen.load` makes a classifier for photos of one.
+    """
+
     taxonomy: Taxonomy
     seen: np.ndarray  # M, int64: rows of the taxonomy, in the backbone's class order
     known: np.ndarray  # M x P, float32: the network's own classifiers of the seen classes, [weight, bias]

@@ -60,7 +60,7 @@ def check_same(out: Path, then: Mapping[str, Any], now: Mapping[str, Any]) -> No
 def check_place(path: Path, training: bool = False) -> None:
     """Refuse to overwrite anything that is not a bundle, and a place that cannot be written, before the work begins.
 
-    An interrupted training there is refused too, but to `training`, which goes on with it or was told to begin anew.
+    An interrupted training there is refused too, except by `training`, which continues it or was asked to start again.
     """
     if path.exists() and not path.is_dir():
         raise UnseenError(f"{path} is a file; a bundle is a folder: choose another name")

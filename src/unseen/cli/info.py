@@ -29,7 +29,7 @@ def info(
     bundle: Annotated[Path | None, typer.Argument(help="A bundle to describe, instead of the installation.")] = None,
     json_: JsonFlag = False,
 ) -> None:
-    """Tell versions, data, licences, checksums, devices and optional parts; or what a bundle holds."""
+    """Show versions, data with licences and checksums, devices and optional parts; or what a bundle contains."""
     if bundle is not None:
         _info_bundle(bundle, json_)
         return

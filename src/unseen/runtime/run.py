@@ -23,7 +23,7 @@ class Run:
     folder: Path | None = None  # checkpoints and log.jsonl; None keeps nothing on disk
     seed: int = 0
     device: str = "auto"
-    resume: bool = False
+    resume: bool = False  # continue from the checkpoint in `folder`
     show_progress: bool = True
     checkpoint_every: int = 100
     records: list[dict] = field(default_factory=list)  # what log() was told, for the bundle
@@ -32,7 +32,7 @@ class Run:
 
     def __post_init__(self):
         if not 0 <= self.seed < 2**63:
-            raise UnseenError(f"the seed must be a whole number from 0 to 2^63 - 1, not {self.seed}")
+            raise UnseenError(f"the seed must be an integer from 0 to 2^63 - 1, not {self.seed}")
 
     def go_on(self, records: list[dict]) -> None:
         """Take over the log of an interrupted run, and its clock with it."""

@@ -44,6 +44,17 @@ def fit_classifiers(
         seen: Ids of the network's classes to learn from; by default all.
         features: Features of photos of these classes, for methods that learn from photos.
         run: Seed, device, and where checkpoints go.
+
+    >>> import unseen
+    >>> from torch import nn
+    >>> parents = {"animal": [], "dog": ["animal"], "cat": ["animal"], "fox": ["animal"]}
+    >>> taxonomy = unseen.Taxonomy(parents, [[name] for name in parents], list(parents.values()))
+    >>> network = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(3, 2))
+    >>> backbone = unseen.from_module(network, ["dog", "cat"])
+    >>> vectors = unseen.class_vectors(taxonomy, unseen.load_vectors("glove"))
+    >>> bundle = unseen.fit_classifiers(taxonomy, vectors, backbone, "structural")
+    >>> bundle.solution.classifiers.shape  # four classes, three features and a bias
+    (4, 4)
     """
     name, method = (method, make_method(method)) if isinstance(method, str) else (method.name, method)
     run = run or Run(show_progress=False)

@@ -78,6 +78,16 @@ def train(
         precision: How the classifiers are stored, fp32 or fp16.
         run: Seed, device and the like.
         say: Is told what a user should know.
+
+    >>> import unseen
+    >>> from torch import nn
+    >>> network = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(3, 2))
+    >>> backbone = unseen.from_module(network, ["n02084071", "n02121620"])  # a dog, a cat
+    >>> dogs_and_cats = unseen.Taxonomy.imagenet().subgraph(["n02084071", "n02121620", "n02118333"])  # and a fox
+    >>> bundle = unseen.train("kin", dogs_and_cats, "glove", backbone, out="my-bundle")
+    >>> unseen.train("kin", dogs_and_cats, "glove", backbone, out="my-bundle")
+    Traceback (most recent call last):
+    unseen.errors.UnseenError: my-bundle is a finished bundle: choose another name, or replace it with overwrite=True
     """
     check_share(holdout)
     check_precision(precision)
