@@ -4,7 +4,7 @@
     python benchmarks/finetune_effect.py measure --photos PHOTOS --work WORK     before and after, and a page of it
 
 PHOTOS holds seen-train/, seen-val/ and unseen/, each with a folder a class. WORK is as `unseen reproduce --out` leaves
-it, and is shared with it: what is trained is not trained again, and what was killed goes on where it was.
+it, and is shared with it: nothing is trained twice, and an interrupted run continues.
 """
 
 from __future__ import annotations

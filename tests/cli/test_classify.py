@@ -76,7 +76,7 @@ def test_explanations_in_json(here, unseen):
         (("photo.png", "--bundle", "none"), "none is not a bundle: it does not exist"),
         (("photo.png", "--bundle", "classes.txt"), "it is not a folder"),
         (("photo.png", *BUNDLE, "--candidates", "some"), "no candidates named 'some'"),
-        (("photo.png", *BUNDLE, "--candidates", "hops:²"), "hops:N takes a whole number from 1 on"),
+        (("photo.png", *BUNDLE, "--candidates", "hops:²"), "hops:N takes an integer of at least 1"),
         (("photo.png", *BUNDLE, "--seen-shift", "nan"), "--seen-shift must be a finite number, not nan"),
         (("photo.png", *BUNDLE, "--seen-shift", "inf"), "--seen-shift must be a finite number, not inf"),
         (("*.bmp", *BUNDLE), "*.bmp: no file matches"),

@@ -52,8 +52,8 @@ def test_files(tmp_path):
     ("spec", "says"),
     [
         ("hop:2", "no candidates named 'hop:2', and no such file. Choose from: any, unseen"),
-        ("hops:0", "a whole number from 1 on; not '0'"),
-        ("hops:two", "a whole number from 1 on; not 'two'"),
+        ("hops:0", "an integer of at least 1, not '0'"),
+        ("hops:two", "an integer of at least 1, not 'two'"),
         ("subtree:beagel", "'beagel' is neither an id nor a name.*Did you mean beagle"),
         ("subtree:thing+1K", None),
         (["poodle", "none"], "the candidates: 1 ids are not in the hierarchy: none"),

@@ -65,7 +65,7 @@ def reproduce(
 ) -> None:
     """Run a table of the paper on whatever data there is, and set our figures beside the published ones.
 
-    What is done is kept: a stopped command goes on where it was, and tables share what they train.
+    Finished work is kept: run an interrupted command again and it continues. Tables share what they train.
     """
     from dataclasses import replace
 

@@ -62,7 +62,7 @@ def _chosen(spec, taxonomy: Taxonomy, seen_ids: Sequence[str], class_ids: Sequen
         return [i for i in class_ids if i in leaves]
     if kind == "hops":
         if not argument.isdecimal() or int(argument) < 1:
-            raise UnseenError(f"hops:N takes a whole number from 1 on; not {argument!r}")
+            raise UnseenError(f"hops:N takes an integer of at least 1, not {argument!r}")
         within = set(taxonomy.within_hops(seen_ids, int(argument)))
         return [i for i in class_ids if i in within and i not in seen]
     if kind == "subtree":

@@ -24,7 +24,7 @@ from unseen.runtime.threads import separate_threads, thread_count
 MISSED = 2**62
 """The count of greater scores that stands for "never a hit", where the model has no answer for the true class."""
 SCORES_BUDGET = 2**28  # bytes of scores held at a time
-MATRIX_BUDGET = 2**31  # bytes of a gathered class matrix; a larger one is gathered anew for each block of photos
+MATRIX_BUDGET = 2**31  # bytes of a gathered class matrix; a larger one is gathered again for each block of photos
 PHOTOS = 512  # photos a block, if the budget allows
 WORTH_A_THREAD = 64  # photos: fewer are one block, whose products all threads share
 CLASSES = 4096  # classes a product
@@ -228,7 +228,7 @@ class Scorer:
         picked = self._source[rows[0] : rows[-1] + 1] if consecutive else self._source[torch.from_numpy(rows)]
         matrix = picked.to(self.device, torch.float32)
         if not torch.isfinite(matrix.sum()):
-            raise UnseenError("The class matrix holds NaN or infinity: train the bundle anew.")
+            raise UnseenError("The class matrix holds NaN or infinity: train the bundle again.")
         return matrix
 
     def _best(self, scores: Tensor, k: int) -> tuple[Tensor, Tensor]:

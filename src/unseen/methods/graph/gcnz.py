@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
@@ -13,21 +12,6 @@ from unseen.methods.graph.settings import GraphSettings
 from unseen.methods.registry import register
 from unseen.methods.settings import AT_LEAST_1, NOT_NEGATIVE
 from unseen.taxonomy import Taxonomy
-
-
-class GCNZ(GraphNetwork):
-    """H_{l+1} = act(D^-1/2 A D^-1/2 H_l Theta_l + b_l), six times, with A the edges both ways and self-loops.
-
-    Shapes: X = H_0 is N x S, Theta_l widths[l] x widths[l + 1], A N x N.
-
-    Args:
-        widths: S, the hidden layers', P.
-        bias: Whether layers add b_l.
-        slope: Of the leaky ReLU for negative numbers.
-    """
-
-    def __init__(self, widths: Sequence[int], bias: bool = True, slope: float = 0.2):
-        super().__init__(convolutions(widths, bias=bias), slope)
 
 
 @dataclass(frozen=True)
@@ -47,7 +31,10 @@ class GCNZSettings(GraphSettings):
 
 @register("gcnz")
 class GCNZMethod(GraphMethod):
-    """Stage 1 with `GCNZ`, which has the formula.
+    """H_{l+1} = act(D^-1/2 A D^-1/2 H_l Theta_l + b_l), six times, with A the edges both ways and self-loops.
+
+    Shapes: X = H_0 is N x S, Theta_l as wide as layers l and l + 1, the last P, A N x N. The last layer has no act; its
+    rows are scaled to length 1.
 
     Args:
         settings: See `GCNZSettings`.
@@ -55,9 +42,9 @@ class GCNZMethod(GraphMethod):
 
     Settings = GCNZSettings
 
-    def build(self, inputs: int, outputs: int) -> GCNZ:
+    def build(self, inputs: int, outputs: int) -> GraphNetwork:
         s = self.settings
-        return GCNZ([inputs, *s.hidden, outputs], s.bias, s.slope)
+        return GraphNetwork(convolutions([inputs, *s.hidden, outputs], s.bias), s.slope)
 
     def adjacencies(self, taxonomy: Taxonomy) -> list[Adjacency]:
         return [neighbours(taxonomy, self.settings.normalisation)] * (len(self.settings.hidden) + 1)

@@ -70,6 +70,6 @@ class GraphNetwork(nn.Module):
                 hidden = result
 
 
-def convolutions(widths: Sequence[int], **settings) -> list[GraphConvolution]:
+def convolutions(widths: Sequence[int], bias: bool = True, propagate_bias: bool = False) -> list[GraphConvolution]:
     """A convolution between every two widths that follow each other."""
-    return [GraphConvolution(inputs, outputs, **settings) for inputs, outputs in pairwise(widths)]
+    return [GraphConvolution(inputs, outputs, bias, propagate_bias) for inputs, outputs in pairwise(widths)]

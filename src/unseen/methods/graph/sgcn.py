@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -12,21 +11,6 @@ from unseen.methods.graph.network import GraphNetwork, convolutions
 from unseen.methods.graph.settings import HiddenSettings
 from unseen.methods.registry import register
 from unseen.taxonomy import Taxonomy
-
-
-class SGCN(GraphNetwork):
-    """H_{l+1} = act(D^-1 A H_l Theta_l + b_l), with A the edges in both directions and self-loops.
-
-    Shapes: X = H_0 is N x S, Theta_0 S x hidden, Theta_1 hidden x P, A N x N.
-
-    Args:
-        widths: S, the hidden layers', P.
-        bias: Whether layers add b_l.
-        slope: Of the leaky ReLU for negative numbers.
-    """
-
-    def __init__(self, widths: Sequence[int], bias: bool = True, slope: float = 0.2):
-        super().__init__(convolutions(widths, bias=bias), slope)
 
 
 @dataclass(frozen=True)
@@ -42,7 +26,10 @@ class SGCNSettings(HiddenSettings):
 
 @register("sgcn")
 class SGCNMethod(GraphMethod):
-    """Stage 1 with `SGCN`, which has the formula.
+    """H_{l+1} = act(D^-1 A H_l Theta_l + b_l), with A the edges in both directions and self-loops.
+
+    Shapes: X = H_0 is N x S, Theta_0 S x hidden, Theta_1 hidden x P, A N x N. More hidden layers are the paper's study
+    of depth. The last layer has no act; its rows are scaled to length 1.
 
     Args:
         settings: See `SGCNSettings`.
@@ -50,9 +37,9 @@ class SGCNMethod(GraphMethod):
 
     Settings = SGCNSettings
 
-    def build(self, inputs: int, outputs: int) -> SGCN:
+    def build(self, inputs: int, outputs: int) -> GraphNetwork:
         s = self.settings
-        return SGCN(s.widths(inputs, outputs), s.bias, s.slope)
+        return GraphNetwork(convolutions(s.widths(inputs, outputs), s.bias), s.slope)
 
     def adjacencies(self, taxonomy: Taxonomy) -> list[Adjacency]:
         return [neighbours(taxonomy, self.settings.normalisation)] * (self.settings.layers + 1)
