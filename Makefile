@@ -15,7 +15,7 @@ demo: .venv/.installed ## set up and run the main job: predict classifiers, labe
 	$(BIN)/unseen demo
 
 check: static ## before every commit, in a minute or so: lint, types, layers and the fast tests
-	$(PYTEST) -m "not slow"
+	$(PYTEST) -m "not slow" --hypothesis-profile quick
 
 test: static ## all tests, in parallel
 	sh tools/get-chromium.sh

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from functools import cache
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 TESTS = Path(__file__).resolve().parent
 SHARED = TESTS.parents[1] / "shared" / "data"
@@ -18,16 +20,23 @@ os.environ["PYTHONPATH"] = os.pathsep.join([str(TESTS), *filter(None, [os.enviro
 if (SHARED / "imagenet-split.json").exists():
     os.environ.setdefault("UNSEEN_ASSETS", str(SHARED))
 
+settings.register_profile("quick", max_examples=20)  # for `make check`
+
 # A test that asks for one of these fixtures has the markers of what it needs.
-MARKERS = {"authors_lists": ["shared_data"], "shared_photos": ["shared_data"], "driver": ["browser", "slow"]}
+MARKERS = {
+    "authors_lists": ["shared_data"],
+    "shared_photos": ["shared_data"],
+    "bundles": ["slow"],
+    "driver": ["browser", "slow"],
+}
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """One cache folder for all workers, empty at first: nothing of the user's is read or left behind."""
     if not hasattr(config, "workerinput"):
-        os.environ["UNSEEN_CACHE"] = tempfile.mkdtemp(prefix="unseen-tests-")
-        config.add_cleanup(lambda: shutil.rmtree(os.environ["UNSEEN_CACHE"], ignore_errors=True))
+        folder = os.environ["UNSEEN_CACHE"] = tempfile.mkdtemp(prefix="unseen-tests-")
+        config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -36,6 +45,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for fixture in MARKERS.keys() & set(getattr(item, "fixturenames", ())):
             for marker in MARKERS[fixture]:
                 item.add_marker(marker)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def builtin_vectors():
+    """Read once: that takes a tenth of a second, and hundreds of tests train with them."""
+    from unseen.semantics import WordVectors
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(WordVectors, "builtin", cache(WordVectors.builtin))
+        yield
 
 
 @pytest.fixture(scope="session")

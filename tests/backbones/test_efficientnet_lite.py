@@ -39,6 +39,7 @@ def test_a_cat_is_a_cat(name):
     assert backbone.class_ids[best] in CATS
 
 
+@pytest.mark.slow
 def test_accuracy_on_photos_of_seen_classes(lite0, shared_photos):
     """The issue of trust: weights, padding, class order and transform are all as published, or this falls."""
     place = {class_id: i for i, class_id in enumerate(lite0.class_ids)}

@@ -10,6 +10,8 @@ import subprocess
 import sys
 from importlib import import_module
 
+import pytest
+
 from unseen.cli.app import COMMANDS, emit, say, stdout, tell
 from unseen.taxonomy import Taxonomy
 
@@ -41,6 +43,7 @@ def test_what_the_system_refuses_is_one_line(unseen):
     assert done.code == 1 and done.err == f"error: {'x' * 300}/bundle.json: File name too long"
 
 
+@pytest.mark.slow
 def test_names_that_are_not_unicode_are_told(capsys, tmp_path):
     emit({"photo": "\udcff.png", "name": "é"}, as_json=True)
     assert json.loads(capsys.readouterr().out) == {"photo": "\udcff.png", "name": "é"}

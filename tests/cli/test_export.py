@@ -21,6 +21,7 @@ def test_torch(here, unseen):
         assert len(json.loads(file.metadata()["labels"])) == 6
 
 
+@pytest.mark.slow
 def test_onnx_for_people(here, unseen):
     pytest.importorskip("onnxruntime", reason="the extra `onnx` is not installed")
     done = unseen("export", "bundle", "--to", "onnx", "--half", "--out", "m.onnx")

@@ -28,6 +28,7 @@ def folder(tmp_path, monkeypatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("heading", "told"),
     [

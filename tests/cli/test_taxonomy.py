@@ -65,6 +65,7 @@ def test_mistakes_are_told_with_their_line(folder, unseen, content, says):
     assert done.code == 1 and done.out == "" and done.err.startswith("error: ") and says in done.err
 
 
+@pytest.mark.slow
 def test_many_rows_load(folder, unseen):
     """A million take some ten times as long."""
     rows = (f"c{i},class {i},{f'c{(i - 1) // 10}' if i else ''}" for i in range(100_000))
@@ -92,7 +93,7 @@ def test_suggestions_become_a_table_to_read_over(folder, unseen):
     table = Path("new.csv").read_text()
     assert table.startswith("id,name,parent,definition,note\n") and OKAPI in table
     done = unseen("taxonomy", "suggest", "names.txt", "--out", "new.csv")
-    assert done.code == 1 and "new.csv exists: choose another name" in done.err
+    assert done.code == 1 and "new.csv exists already: choose another name" in done.err
     done = unseen("taxonomy", "suggest", "names.txt", "--out", "other.csv")
     assert done.code == 0 and "unseen taxonomy check imagenet+other.csv" in " ".join(done.out.split())
 

@@ -45,6 +45,7 @@ def test_what_a_method_does_not_have_is_not_told(here, unseen, method, says):
     assert done.code == 0 and says in done.out and "None" not in done.out
 
 
+@pytest.mark.slow
 def test_in_a_process_of_its_own_without_torch_in_the_way(here):
     """The real thing: the installed command, in a folder with the user's module; stdout is one JSON object."""
     done = subprocess.run(
@@ -167,6 +168,7 @@ def test_nan_in_the_weights_is_told(here, unseen):
     assert done.code == 1 and "the network's classifiers hold NaN or infinity: check its weights file" in done.err
 
 
+@pytest.mark.slow
 def test_stopped_from_outside_and_resumed(here, unseen):
     """Ctrl-C ends it after the epoch under way, in one line; --resume goes on."""
     command = ["train", "--method", "dgp", *OWN, "--set", "hidden=16", "--checkpoint-every", "1", "--out", "long"]

@@ -74,6 +74,7 @@ def run_onnx(path: Path, photos: np.ndarray) -> tuple[np.ndarray, dict[str, str]
 # -- ONNX ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_onnx_agrees_with_torch_on_photos(lite, onnx_file):
     """To 1e-4, as a share of the largest score and absolutely on cosines; any number of photos at a time."""
     features = lite.features(sample_photos())
@@ -91,6 +92,7 @@ def test_onnx_agrees_with_torch_on_photos(lite, onnx_file):
     assert json.loads(about["transform"])["resize"] == 256 and about["network"] == "efficientnet-lite0"
 
 
+@pytest.mark.slow
 def test_onnx_needs_neither_this_package_nor_torch(model, tmp_path):
     pytest.importorskip("onnxruntime", reason="the extra `onnx` is not installed")
     export(model, "onnx", tmp_path / "m.onnx")
@@ -109,6 +111,7 @@ print(*(labels[best]["id"] for best in scores.argmax(1)))
     assert done.stdout.split() == [labels[0].id for labels in model.classify(PHOTOS, k=1)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["conse", "exem"])
 def test_onnx_of_other_projections(method, tmp_path):
     pytest.importorskip("onnxruntime", reason="the extra `onnx` is not installed")
@@ -120,6 +123,7 @@ def test_onnx_of_other_projections(method, tmp_path):
     assert relative(run_onnx(tmp_path / "m.onnx", pixels(model, PHOTOS))[0], scores[:, np.isfinite(scores[0])]) < 1e-4
 
 
+@pytest.mark.slow
 def test_half_precision_halves_the_file(lite, tmp_path):
     whole = export(lite, "torch", tmp_path / "m.safetensors")
     half = export(lite, "torch", tmp_path / "h.safetensors", half=True)
@@ -141,6 +145,7 @@ def test_numbers_too_large_for_half_precision(tmp_path):
         export(large, "torch", tmp_path / "n.safetensors", half=True)
 
 
+@pytest.mark.slow
 def test_half_precision_onnx_keeps_the_answers(model, tmp_path):
     pytest.importorskip("onnxruntime", reason="the extra `onnx` is not installed")
     result = export(model, "onnx", tmp_path / "m.onnx", half=True)
@@ -153,6 +158,7 @@ def test_half_precision_onnx_keeps_the_answers(model, tmp_path):
     assert onnx.TensorProto.FLOAT not in stored and onnx.TensorProto.FLOAT16 in stored
 
 
+@pytest.mark.slow
 def test_a_file_that_disagrees_is_not_left_behind(model, tmp_path, monkeypatch):
     pytest.importorskip("onnxruntime", reason="the extra `onnx` is not installed")
     monkeypatch.setattr("unseen.exporting.files.TOLERANCE", {False: -1.0})
@@ -240,6 +246,7 @@ def test_timm_loads_the_built_in_network(timm, lite, tmp_path):
     assert config["label_descriptions"][config["label_names"][0]] == lite.bundle.taxonomy.name(config["label_names"][0])
 
 
+@pytest.mark.slow
 def test_a_network_of_timm_with_local_weights_goes_there_and_back(timm, tmp_path):
     torch.manual_seed(0)
     own = timm.create_model("test_resnet", num_classes=len(SEEN))
@@ -327,17 +334,20 @@ def photo_folder(tmp_path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_the_onnx_consumer(lite, onnx_file, photo_folder):
     (photo_folder / "model.onnx").write_bytes(onnx_file.read_bytes())
     found = run_consumer("onnx", photo_folder, "unseen", "torch")
     check_consumer(found, lite, photo_folder / "photo.jpg", "hops:1")
 
 
+@pytest.mark.slow
 def test_the_timm_consumer(timm, lite, photo_folder):
     export(lite, "timm", photo_folder / "model-folder", candidates="hops:1")
     check_consumer(run_consumer("timm", photo_folder, "unseen"), lite, photo_folder / "photo.jpg", "hops:1")
 
 
+@pytest.mark.slow
 def test_the_torch_consumer(model, photo_folder):
     export(model, "torch", photo_folder / "model.safetensors")
     (photo_folder / "my_module.py").write_text(

@@ -96,6 +96,7 @@ class Stop(BaseException):
     """As good as a kill: nothing in the code may catch it."""
 
 
+@pytest.mark.slow
 def test_stopped_at_any_step_it_goes_on_to_the_same_store(tmp_path, folder, backbone, monkeypatch):
     """Every change to the disk, in its turn, is where a run stops; the next run must finish as if it never had."""
     monkeypatch.setattr(builder, "BLOCK", 3)
@@ -161,6 +162,7 @@ def environment() -> dict[str, str]:
     return os.environ | {"CUDA_VISIBLE_DEVICES": ""}
 
 
+@pytest.mark.slow
 def test_killed_again_and_again_it_ends_with_the_same_bytes(tmp_path):
     images = tmp_path / "images"
     for class_id in range(30):
@@ -195,6 +197,7 @@ def test_killed_again_and_again_it_ends_with_the_same_bytes(tmp_path):
     assert contents(store) == contents(tmp_path / "undisturbed")
 
 
+@pytest.mark.slow
 def test_two_processes_under_torchrun_make_the_store_of_one(tmp_path, folder):
     """Twice in the same processes, as an evaluation of two folders does."""
     for class_id in range(9):

@@ -216,6 +216,7 @@ def test_two_runs_do_not_write_to_one_store(tmp_path, folder, backbone):
 # -- the real network ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_real_photos_through_the_real_network(tmp_path, shared_photos):
     images = tmp_path / "images"
     for class_folder in sorted((shared_photos / "seen-val").iterdir())[:16]:

@@ -140,6 +140,7 @@ def test_finetuning_twice_goes_on_from_the_first(folder, tmp_path):
     assert twice.log[-1]["loss"] < once.log[-1]["loss"]
 
 
+@pytest.mark.slow
 def test_the_built_in_network_on_real_photos(shared_photos, tmp_path, monkeypatch):
     """Two steps on eight photos: every weight but the last layer's moves, a resumed run equals an undisturbed one."""
     ids = sorted(p.name for p in (shared_photos / "seen-train").iterdir())[:8]
@@ -442,6 +443,7 @@ finetune(Bundle.load(bundle), images, out, settings, run, workers=2)
 """
 
 
+@pytest.mark.slow
 def test_killed_at_random_steps_it_ends_with_the_same_weights(folder, tmp_path):
     """24 steps, killed by SIGKILL twice in a step and once while a checkpoint is written, then left to finish."""
     make_bundle().save(tmp_path / "bundle")
@@ -464,6 +466,7 @@ def test_killed_at_random_steps_it_ends_with_the_same_weights(folder, tmp_path):
     assert last[0] == last[1]
 
 
+@pytest.mark.slow
 def test_ctrl_c_keeps_a_checkpoint_and_says_how_to_go_on(folder, tmp_path):
     """As a terminal does it: the signal reaches the whole process group, worker processes too."""
     make_bundle(tiny_network.build_slow()).save(tmp_path / "bundle")
@@ -570,6 +573,7 @@ def test_an_interrupted_finetuning_is_resumed_or_started_again_only_if_asked(fol
 # -- several processes -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_two_processes_equal_one_with_twice_the_batch(tmp_path):
     """Under torchrun, as the manual says; one photo is unreadable for each process."""
     folder = make_photos(tmp_path / "photos", a_class=16)
@@ -612,6 +616,7 @@ main()
 """
 
 
+@pytest.mark.slow
 def test_torchrun_restarts_a_group_that_lost_a_process(tmp_path, folder):
     """With batch-norm trained, whose statistics each process gathers for itself."""
     make_bundle().save(tmp_path / "bundle")

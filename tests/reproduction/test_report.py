@@ -201,6 +201,7 @@ def test_command():
     assert command(quick) == "unseen reproduce all --quick --epochs 5 --gcnz-epochs 100 --vectors words.txt"
 
 
+@pytest.mark.slow
 def test_plots_have_what_they_show(work, tmp_path):
     curve = {"seen": [80, 50, 0], "unseen": [0, 30, 40], "ausuc": 0.21}
     save(work, {"made_with": MADE_WITH,

@@ -34,6 +34,7 @@ def work(tmp_path_factory, level, small_lists) -> Reproduction:
     return small_reproduction(tmp_path_factory.mktemp("work"), level)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ORDER)
 def test_a_tiny_run_of_each_recipe(work, name):
     result, recipe = work.run(name), load_recipe(name)
@@ -63,6 +64,7 @@ def test_a_tiny_run_of_each_recipe(work, name):
             assert {label["id"] for label in photo["answers"][1]["labels"]} < set(LISTS["all"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ORDER)
 def test_a_tiny_run_without_photos(tmp_path_factory, level, name):
     """The embedded level: hidden seen classes; what needs photos is left out, with the reason."""
@@ -134,6 +136,7 @@ def test_results_of_other_settings_are_not_mixed(tmp_path, level):
     assert left_out == ["hop-weights"]
 
 
+@pytest.mark.slow
 def test_report_without_running(work, tmp_path, monkeypatch):
     for name in ("unseen-classes", "hop-weights", "qualitative"):
         work.run(name)
@@ -182,6 +185,7 @@ def test_levels_follow_the_data(tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_paper_level_on_stand_ins(tmp_path, level):
     """Small folders in the place of both ImageNets, a tiny network in that of ResNet-50: the same way through."""
     (tmp_path / "imagenet").mkdir()
@@ -244,6 +248,7 @@ def test_combine():
     assert combine(runs, np.std)["a"]["hit@1"] == 1.0
 
 
+@pytest.mark.slow
 def test_only_what_is_done(tmp_path, level, monkeypatch):
     """An unfinished table shows the rows that are there, is marked, and is completed by the next whole run."""
     whole = small_reproduction(tmp_path, level)
@@ -264,6 +269,7 @@ def test_only_what_is_done(tmp_path, level, monkeypatch):
     assert not completed["partial"] and all("measured" in row for row in completed["rows"])
 
 
+@pytest.mark.slow
 def test_two_processes_give_what_one_gives(tmp_path, level):
     """Under torchrun, on the command line: one table that shares photos among processes, one that also finetunes."""
     environment = os.environ | {"UNSEEN_CACHE": str(tmp_path / "cache")}

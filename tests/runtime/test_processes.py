@@ -51,6 +51,7 @@ with Processes("cpu") as processes:
 """
 
 
+@pytest.mark.slow
 def test_two_processes(tmp_path):
     script = tmp_path / "two.py"
     script.write_text(TWO)

@@ -70,6 +70,7 @@ def plain_rule(table: dict[str, np.ndarray], lemmas: tuple[str, ...]) -> np.ndar
     return mean(map(lemma, lemmas))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["lower", "authors"])
 def test_all_of_imagenet_agrees_with_the_plain_rule(mode):
     taxonomy, source = Taxonomy.imagenet(), WordVectors.builtin(mode)

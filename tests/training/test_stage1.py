@@ -79,11 +79,13 @@ def test_a_network_in_memory_must_be_given_again(tree, tmp_path):
     assert unseen.load(path, backbone=backbone).classify(small_photo())
 
 
+@pytest.mark.slow
 def test_import_unseen_is_all_it_takes_and_cheap():
     script = "import sys, unseen; torch = 'torch' in sys.modules; unseen.export; sys.exit(torch)"
     assert subprocess.run([sys.executable, "-c", script]).returncode == 0
 
 
+@pytest.mark.slow
 def test_an_importable_network_is_found_again(tree, tmp_path, monkeypatch):
     """Name, weights, layer and transform: all come back from the bundle, in a process that knows nothing of them."""
     (tmp_path / "my_networks.py").write_text(
@@ -324,6 +326,7 @@ def test_a_place_that_cannot_be_written_is_told_before_the_work(monkeypatch):
         small_bundle("structural", out="/proc/bundle")
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_told_and_leaves_nothing(tmp_path):
     """A limit on the size of files stands in for a full disk: the operating system refuses to write on."""
     script = f"""

@@ -50,6 +50,7 @@ def tokens(service):
     return [token for token, _ in service.look_at([("a", photo("red")), ("b", photo("blue"))])[0]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("path", "method", "mode"), OPERATIONS)
 def test_every_operation_keeps_its_word(api, tokens, path, method, mode):
     operation = api[path][method]

@@ -53,6 +53,7 @@ def epochs_logged(folder: Path) -> list[int]:
     return [json.loads(line)["epoch"] for line in (folder / "log.jsonl").read_text().splitlines()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", ["dgp", "sgcn", "gcnz", "gat, 1 hidden"])
 def test_it_learns_the_known_classifiers(variant):
     problem = small_problem()
