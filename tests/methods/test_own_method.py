@@ -140,3 +140,15 @@ def test_a_bundle_of_a_method_that_is_nowhere_can_still_be_used(folder):
     model.bundle.method = "nearest"
     with pytest.raises(UnseenError, match="'nearest' is not part of unseen: import the module that registers it"):
         model.add("spaniel", parents=["dog"])
+
+
+def test_not_even_the_package_around_it_is_imported_unasked(folder):
+    train()
+    forget("own_method")
+    (folder / "own_package").mkdir()
+    (folder / "own_package" / "__init__.py").write_text("raise SystemExit('this was run')")
+    (folder / "own_package" / "inner.py").write_text(METHOD)
+    model = unseen.load("bundle")
+    model.bundle.method = "own_package.inner:Nearest"
+    with pytest.raises(UnseenError, match=str(folder / "own_package" / "inner.py")):
+        model.add("spaniel", parents=["dog"])
