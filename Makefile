@@ -29,7 +29,7 @@ layers: .venv/.installed-dev ## does every package import only from those below 
 	$(BIN)/lint-imports
 
 types: .venv/.installed-dev ## the type checker, over src/
-	if grep -q '^.tool.pyright' pyproject.toml; then $(BIN)/pyright; fi
+	$(BIN)/basedpyright
 
 coverage: .venv/.installed-dev ## which lines no test runs; files below 80 % are worth a look
 	$(PYTEST) --cov --cov-report=term-missing:skip-covered

@@ -23,6 +23,7 @@ from safetensors.torch import save
 from torch import Tensor, nn
 
 from unseen.errors import UnseenError
+from unseen.methods.projections import Append1, Linear
 from unseen.recognition import Recogniser
 from unseen.runtime.files import writing
 
@@ -34,6 +35,10 @@ TIMM_NAMES = {f"efficientnet-lite{i}": f"tf_efficientnet_lite{i}" for i in range
 
 class PhotoScorer(nn.Module):
     """Photos (B x 3 x H x W, RGB 0..255) -> scores (B x C): normalisation, network, projection, classes in one."""
+
+    mean: Tensor
+    std: Tensor
+    classes: Tensor
 
     def __init__(self, model: Recogniser, rows: np.ndarray):
         super().__init__()
@@ -149,6 +154,7 @@ def _to_onnx(model: Recogniser, rows: np.ndarray, out: Path, half: bool) -> dict
             why = str(error.__cause__ or error).strip().splitlines()[0]
             raise UnseenError(f"torch cannot turn {model.bundle.backbone.name} into ONNX: {why}") from None
         expected = scorer(probe).numpy()
+    assert program is not None  # as the exporter promises for dynamo=True
     graph = program.model_proto
     if half:
         _halve(graph)
@@ -224,9 +230,9 @@ def _linear_head(model: Recogniser, rows: np.ndarray) -> tuple[Tensor, Tensor]:
     """The classes as weight (C x D) and bias (C) over the network's features, where that is what the method gives."""
     solution, width = model.bundle.solution, model.bundle.backbone.num_features
     classes, projection = solution.classifiers[rows], solution.projection
-    if projection.kind == "append1":
+    if isinstance(projection, Append1):
         weight, bias = classes[:, :width], classes[:, width]
-    elif projection.kind == "linear" and not projection.normalise:
+    elif isinstance(projection, Linear) and not projection.normalise:
         weight, bias = classes @ projection.matrix.T, classes @ projection.bias
     else:
         raise UnseenError(f"{model.bundle.method} is not a linear layer over the network's features: export it to onnx")
