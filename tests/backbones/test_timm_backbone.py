@@ -88,7 +88,7 @@ def test_no_connection_says_how_to_give_the_weights(timm, offline, monkeypatch, 
 
 
 def test_wrong_names_are_told(timm):
-    with pytest.raises(UnseenError, match=r"knows no network 'resnet51'. Near: .*resnet50"):
+    with pytest.raises(UnseenError, match=r"has no network 'resnet51'. Similar names: .*resnet50"):
         load_backbone("timm/resnet51")
     with pytest.raises(UnseenError, match="tag"):
         load_backbone("timm/resnet18.no_such_tag")

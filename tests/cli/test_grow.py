@@ -103,7 +103,7 @@ HUGE = "id,name,parent\n" + "".join(f"c{i},class {i},{DOG}\n" for i in range(300
         (f'id,name,parent\na,"x,{DOG}\n', "new.csv:2: unexpected end of data. Is a quotation mark left open"),
         (f"id,name,parent\na,x,{DOG},more\n", "new.csv:2: 4 cells, but the header has 3"),
         (f"id,name,parent\n,x,{DOG}\n", "new.csv:2: the id is empty"),
-        ("id,name,parent\n", "new.csv: only a header, no class in it"),
+        ("id,name,parent\n", "new.csv: has a header but no classes"),
         ("", "new.csv: the file is empty"),
         (b"\xff\xfei\x00d\x00", "new.csv:1: this is UTF-16 text. Save it as UTF-8"),
         (b"id,name,parent\na,\xe4,b\n", "new.csv:2: byte 0xe4 at offset 17 is not UTF-8"),

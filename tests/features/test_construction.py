@@ -107,7 +107,7 @@ def test_features_that_are_not_finite_or_too_large(tmp_path, folder):
             return self.last(means[:, None] * torch.ones(tiny_network.FEATURES) * 1e9)
 
     wild = tiny_network.from_module(Wild(), tiny_network.SEEN, PhotoTransform(tiny_network.SIZE))
-    with pytest.raises(UnseenError, match="--precision fp32"):
+    with pytest.raises(UnseenError, match="precision='fp32'"):
         build_store(folder, tmp_path / "half", wild, **QUIET)
     assert build_store(folder, tmp_path / "single", wild, precision="fp32", **QUIET).photos == 14
 
@@ -183,10 +183,10 @@ def test_mistakes_are_told(tmp_path, folder, backbone):
     for images, out, options, message in (
         (tmp_path / "flat", "store", {}, "has no class folders"),
         (tmp_path / "absent", "store", {}, "cannot be read as a folder"),
-        (folder, "images/store", {}, "among the class folders"),
+        (folder, "images/store", {}, "one of the class folders"),
         (folder, "flat", {}, "neither empty nor a feature store"),
-        (folder, "store", {"precision": "fp8"}, "fp16, fp32"),
-        (folder, "store", {"batch": 0}, "1 photo or more"),
+        (folder, "store", {"precision": "fp8"}, "precision must be fp16 or fp32"),
+        (folder, "store", {"batch": 0}, "batch must be an integer of at least 1"),
     ):
         with pytest.raises(UnseenError, match=message):
             build_store(images, tmp_path / out, backbone, **QUIET | options)

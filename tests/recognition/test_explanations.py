@@ -39,7 +39,7 @@ def test_ways_go_over_the_common_ancestor():
     assert found.definition.startswith("an intelligent dog")
 
 
-def test_likeness_is_the_cosine_of_classifiers():
+def test_similarity_is_the_cosine_of_classifiers():
     bundle = small_bundle("structural")
     found = explain(bundle, OKAPI)
     row = bundle.taxonomy.index(OKAPI)
@@ -54,8 +54,8 @@ def test_a_method_without_classifiers_goes_by_the_names():
     bundle = small_bundle("conse")
     assert explain(bundle, POODLE).neighbours[0].similarity is None
     vectors = bundle.vectors.matrix
-    likeness = vectors[bundle.seen] @ vectors[bundle.taxonomy.index(POODLE)]
-    assert explain(bundle, POODLE).neighbours[0].id == SEEN[int(np.argmax(likeness))]
+    similarity = vectors[bundle.seen] @ vectors[bundle.taxonomy.index(POODLE)]
+    assert explain(bundle, POODLE).neighbours[0].id == SEEN[int(np.argmax(similarity))]
 
 
 def test_an_unknown_class_is_told():

@@ -123,7 +123,7 @@ def test_csv_with_wordnet_ids_needs_no_names(load):
     [
         ("", "pets.csv: the file is empty."),
         (" \n\n", "pets.csv: the file is empty."),
-        ("id,name,parent\n", "pets.csv: only a header, no class in it."),
+        ("id,name,parent\n", "pets.csv: has a header but no classes."),
         ("id,name\na,animal\n", "pets.csv:1: no column 'parent' in the header (id,name). The first line must name"),
         ("id,parent\na,\n", "call the column 'name'"),
         ("a,animal,\nd,dog,a\n", "pets.csv:1: no column 'name' and 'parent' in the header (a,animal,)"),
@@ -255,11 +255,11 @@ def test_json_reads_what_to_json_writes(load):
     ("content", "says"),
     [
         ("", "pets.json: the file is empty"),
-        ("[]", "pets.json: no class in it"),
+        ("[]", "pets.json: contains no classes"),
         ("3", "pets.json:1: expected a list of nodes"),
         ('[\n{"id": 1,}]', "pets.json:2: not valid JSON"),
         ('[{"name": "a"},\n{"name": "b", "children": ["|c"]}]', "pets.json:2: the id is empty."),
-        ('[{"name": "a"},\n{"name": "\\ud800"}]', "pets.json:2: '\\ud800': half a character"),
+        ('[{"name": "a"},\n{"name": "\\ud800"}]', "pets.json:2: '\\ud800': contains half a character"),
         ('[{"name": "a", "id": ' + "1" * 5000 + "}]", "pets.json: a number in it has thousands of digits."),
         ('[\n"dog"]', 'expected an object with a name, found "dog"'),
         ('[{"name": "a"},\n\n{"parent": "a"}]', 'pets.json:3: a node needs "id" or "name"; its keys are parent.'),

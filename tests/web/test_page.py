@@ -250,4 +250,4 @@ def test_the_server_starts_says_where_and_ends_on_ctrl_c(bundles):
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=20) == 0
         out, said = process.communicate()
-        assert out == "" and "The server has ended." in said and "Traceback" not in said
+        assert out == "" and "The server has stopped." in said and "Traceback" not in said

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from unseen.semantics import ClassVectors
+from unseen.semantics import ClassVectors, Coverage
 from unseen.taxonomy import Taxonomy
 from unseen.taxonomy.sources import BUILT_IN
 from unseen.taxonomy.wordnet import is_wordnet_id
@@ -32,7 +32,8 @@ def check_up(taxonomy: Taxonomy, seen_ids: Sequence[str], vectors: ClassVectors)
     child, parent = taxonomy.edges()
     lonely = np.ones(len(taxonomy), bool)
     lonely[child] = lonely[parent] = False
-    without = set(vectors.coverage.zero)
+    coverage = vectors.coverage or Coverage.of(taxonomy, vectors.parts, vectors.names)
+    without = set(coverage.zero)
     own = own_classes(taxonomy)
     distance = dict(zip(own, hops[taxonomy.indices(own)].tolist(), strict=True))
     guesses = {i: _guesswork(steps, i in without) for i, steps in distance.items()}
@@ -49,7 +50,7 @@ def check_up(taxonomy: Taxonomy, seen_ids: Sequence[str], vectors: ClassVectors)
         "seen_missing": [i for i in seen_ids if i not in taxonomy],
         "own": len(own),  # what follows is about these only
         "without_vector": [i for i in own if i in without],
-        "missed_words": dict(Counter(vectors.coverage.missed_words).most_common(10)),
+        "missed_words": dict(Counter(coverage.missed_words).most_common(10)),
         "hops": dict(sorted(Counter(distance.values()).items())),  # to a seen class -> classes; -1: not connected
         "distance": distance,  # id -> hops to the nearest seen class
         "guesswork": {i: why for i, why in guesses.items() if why},

@@ -8,13 +8,18 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from unseen.assets import imagenet_21k
+from unseen.errors import UnseenError
+from unseen.runtime.files import write_atomically
 from unseen.runtime.text import slug
 from unseen.semantics import WordVectors
 from unseen.taxonomy import Sense, Taxonomy
+from unseen.taxonomy.readers import read_text
 
 FIELDS = ("id", "name", "parent", "definition", "note")
 
@@ -29,6 +34,9 @@ class Suggestion:
     definition: str
     known: bool
     others: tuple[Sense, ...]  # what the name, or its head noun, may mean instead
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"name": self.name, "id": self.id, "parent": self.parent, "known": self.known, "note": self.note}
 
     @property
     def note(self) -> str:
@@ -104,6 +112,19 @@ def _meaning(text: str) -> np.ndarray:
 @cache
 def _words() -> WordVectors:
     return WordVectors.builtin()
+
+
+def read_names(path: str | Path) -> list[str]:
+    """A file of class names, one a line."""
+    return [line.strip() for line in read_text(path).splitlines() if line.strip()]
+
+
+def write_csv(suggestions: Sequence[Suggestion], path: str | Path) -> None:
+    """Write `to_csv` into a new file."""
+    path = Path(path)
+    if path.exists():
+        raise UnseenError(f"{path} exists already: choose another name, so that your edits are not lost")
+    write_atomically(path, to_csv(suggestions).encode())
 
 
 def to_csv(suggestions: Sequence[Suggestion]) -> str:

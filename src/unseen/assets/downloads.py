@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from unseen.errors import UnseenError
 from unseen.runtime.files import sha256
@@ -93,7 +94,8 @@ def _download(name: str, asset: Asset) -> Path:
     folder = cache_folder() / "assets"
     try:
         with progress(f"Downloading {name} (MiB)", total=-(-asset.bytes // _BLOCK)) as bar:
-            download = pooch.HTTPDownloader(chunk_size=_BLOCK, progressbar=_BlockBar(bar))
+            shown: Any = _BlockBar(bar)  # pooch takes more than its types say
+            download: Any = pooch.HTTPDownloader(chunk_size=_BLOCK, progressbar=shown)
             path = pooch.retrieve(asset.url, f"sha256:{asset.sha256}", fname=name, path=folder, downloader=download)
     except (OSError, ValueError) as error:  # no network, a refusal of the server, a full disk; the wrong content
         reason = " ".join(str(error).split())

@@ -26,6 +26,7 @@ class Backbone(nn.Module):
     `module` is the network as it came, with its own names of weights; it must itself follow the protocol.
     """
 
+    module: Any  # an nn.Module that follows the protocol
     weights_file: Path | None = None  # where the weights came from, if the user named a file
 
     def __init__(self, module: nn.Module, class_ids: Sequence[str], transform: PhotoTransform, name: str):
@@ -122,7 +123,7 @@ class Backbone(nn.Module):
         digest = hashlib.sha256()
         for name, tensor in sorted(self.weights().items()):
             digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
-            digest.update(tensor.reshape(-1).view(torch.uint8).numpy())
+            digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
         return digest.hexdigest()
 
 

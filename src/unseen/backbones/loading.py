@@ -89,7 +89,7 @@ def _check_order(name: str, own: Sequence[str], given: Sequence[str] | None) -> 
     what = "are in another order than" if set(own) == set(given) else "are not"
     raise UnseenError(
         f"{name}: the class ids given {what} the network's: output {place} is {own[place]}, not {given[place]}. "
-        "Leave classes out, or give the weights of a network trained on these."
+        "Omit classes, or give the weights of a network trained on these."
     )
 
 

@@ -7,6 +7,7 @@ progress go to standard error. Exit status: 0 done, 1 could not, 2 wrong usage.
 from __future__ import annotations
 
 import functools
+import io
 import json
 import math
 import re
@@ -196,5 +197,6 @@ def _plain(value: Any) -> Any:
 
 def main() -> None:
     for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(errors="backslashreplace")  # whatever a file is called, its name can be told
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # whatever a file is called, its name can be shown
     app()

@@ -36,13 +36,13 @@ def classify(
         str, typer.Option(help="any, unseen, seen, leaves, hops:N, subtree:NAME, 2-hops, 3-hops, all, or a file.")
     ] = "any",
     k: Annotated[int, typer.Option("-k", min=1, help="How many labels a photo gets.")] = 5,
-    seen_shift: Annotated[float, typer.Option(help="Taken off the scores of seen classes.")] = 0.0,
-    explain: Annotated[bool, typer.Option("--explain", help="Show what the best label borrows from.")] = False,
+    seen_shift: Annotated[float, typer.Option(help="Subtract this from the scores of seen classes.")] = 0.0,
+    explain: Annotated[bool, typer.Option("--explain", help="Show where the best label comes from.")] = False,
     trust_code: TrustCodeFlag = False,
     device: DeviceOption = "auto",
     json_: JsonFlag = False,
 ) -> None:
-    """Name what photos show, among every class of a bundle: those the network was trained on and those it never saw."""
+    """Label photos with any class of a bundle: those that the network was trained on and those that it never saw."""
     from unseen.recognition import Answer, Unreadable
 
     names, sources = read_arguments(photos)
@@ -124,9 +124,9 @@ def _show_explanation(model: ZeroShotClassifier, reason: Explanation) -> None:
     taxonomy = model.bundle.taxonomy
     trust = "" if reason.trust is None else f", trust {reason.trust:.2f}"
     stdout.print(f"[bold]{escaped(reason.name)}[/bold] " + escaped(f"({reason.id}{trust}): {reason.definition}"))
-    table = Table("borrows from", "id", "share", "likeness", "way in the hierarchy")
+    table = Table("borrows from", "id", "share", "similarity", "path in the hierarchy")
     for near in reason.neighbours:
         way = escaped(" – ".join(taxonomy.name(i) for i in near.path))
-        likeness = "" if near.similarity is None else f"{near.similarity:.2f}"
-        table.add_row(escaped(near.name), escaped(near.id), f"{near.share:.0%}", likeness, way)
+        similarity = "" if near.similarity is None else f"{near.similarity:.2f}"
+        table.add_row(escaped(near.name), escaped(near.id), f"{near.share:.0%}", similarity, way)
     stdout.print(table)

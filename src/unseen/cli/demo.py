@@ -27,8 +27,9 @@ def demo(json_: JsonFlag = False) -> None:
     say(f"   {bundle.method}: {classes:,} classes, {len(bundle.seen):,} of them seen, in {escaped(model.bundle.path)}")
 
     say("[bold]2.[/bold] A check without photos: hide a fifth of the seen classes and find their classifiers again")
-    held = train(holdout=0.2).training.holdout.to_json()
-    say(f"   own classifier first among {held['classes']}: {held['hit@1']} %, among the first five: {held['hit@5']} %")
+    held = train(holdout=0.2).training.holdout
+    assert held is not None  # it was asked for
+    say(f"   own classifier first among {held.classes}: {held.hit_1} %, among the first five: {held.hit_5} %")
 
     say("[bold]3.[/bold] Sample photos, over all classes")
     samples = sample_photos()
@@ -40,7 +41,7 @@ def demo(json_: JsonFlag = False) -> None:
         "method": bundle.method,
         "classes": classes,
         "seen": len(bundle.seen),
-        "holdout": held,
+        "holdout": held.to_json(),
         "seconds": round(time.monotonic() - started, 1),
         "photos": [
             {"photo": name} | answer.as_dict() | {"unseen": unseen.as_dict()["labels"]}

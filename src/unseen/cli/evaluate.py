@@ -31,22 +31,23 @@ def evaluate(
     ] = "unseen",
     with_seen: Annotated[bool, typer.Option(help="Add the seen classes to the candidates (+1K).")] = False,
     seen_shift: Annotated[
-        str, typer.Option(help="Taken off the scores of seen classes; `auto`: what `unseen calibrate` chose.")
+        str, typer.Option(help="Subtract this from the scores of seen classes; `auto`: what `unseen calibrate` chose.")
     ] = "0",
     novelty: Annotated[
         str | None,
         typer.Option(
-            help="Also with a novelty detector: photos for which the network's confidence reaches this threshold "
-            "compete among seen classes only, the others among unseen ones; `auto`: what `unseen calibrate` chose."
+            help="Also evaluate with a novelty detector: photos for which the network's confidence reaches this "
+            "threshold compete among seen classes only, the others among unseen ones; `auto`: what "
+            "`unseen calibrate` chose."
         ),
     ] = None,
     ties: Annotated[str, typer.Option(help="realistic, optimistic or pessimistic (the authors' way).")] = "realistic",
-    per_class: Annotated[bool, typer.Option(help="Figures of every class, too.")] = False,
+    per_class: Annotated[bool, typer.Option(help="Also report every class.")] = False,
     workers: Annotated[int, typer.Option(min=0, help="Processes that decode photos.")] = 2,
     device: DeviceOption = "auto",
     json_: JsonFlag = False,
 ) -> None:
-    """Hit@k on photos of a folder DIR/<class id>/*, averaged over images and over classes, with the coverage."""
+    """Measure Hit@k on the photos of DIR/<class id>/*, averaged over photos and over classes."""
     from unseen.classifier import load
     from unseen.evaluation.protocol import evaluate as measure
 
@@ -95,7 +96,7 @@ def _show(result, per_class: bool) -> None:
         figures = result.novelty
         stdout.print(
             f"with a novelty detector at {figures['threshold']:.4g}, over classes: seen {figures['seen']}, unseen "
-            f"{figures['unseen']}, harmonic mean {figures['harmonic']}; told rightly: "
+            f"{figures['unseen']}, harmonic mean {figures['harmonic']}; recognised correctly: "
             f"{figures['seen_told_rightly']} % of seen photos, {figures['unseen_told_rightly']} % of unseen ones",
             soft_wrap=True,
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated
 
@@ -24,32 +23,34 @@ from unseen.errors import UnseenError
 )
 def features(
     images: Annotated[Path, typer.Option(help="Photos by class: DIR/<id>/*.")],
-    out: Annotated[Path, typer.Option(help="The feature store: a folder. An existing one is finished, or updated.")],
+    out: Annotated[Path, typer.Option(help="The feature store, a folder. An existing one is completed or updated.")],
     backbone: BackboneOption = "efficientnet-lite0",
-    bundle: Annotated[Path | None, typer.Option(help="Take the network of this bundle, finetuned or not.")] = None,
+    bundle: Annotated[Path | None, typer.Option(help="Use the network of this bundle, finetuned or not.")] = None,
     classes: ClassesOption = None,
     layer: LayerOption = None,
     weights: WeightsOption = None,
-    precision: Annotated[str | None, typer.Option(help="fp16 (what a new store gets) or fp32.")] = None,
+    precision: Annotated[str | None, typer.Option(help="fp16 (the default of a new store) or fp32.")] = None,
     workers: Annotated[
         int | None,
-        typer.Option(min=0, help="Processes that read photos: one for each CPU, at most 8."),
+        typer.Option(min=0, help="Processes that read photos; by default one for each CPU, at most 8."),
     ] = None,
     batch: Annotated[
         int | None,
-        typer.Option(min=1, help="Photos that the network looks at together: 16 on a CPU, 128 on a GPU."),
+        typer.Option(min=1, help="Photos in one run of the network; by default 16 on a CPU, 128 on a GPU."),
     ] = None,
     retry_unreadable: Annotated[
-        bool, typer.Option("--retry-unreadable", help="Try files again that could not be read.")
+        bool, typer.Option("--retry-unreadable", help="Retry the files that could not be read.")
     ] = False,
     device: DeviceOption = "auto",
     json_: JsonFlag = False,
 ) -> None:
-    """Compute the features of all photos of a folder, once: interrupt it, run it again, add photos, it goes on."""
+    """Compute the features of a folder of photos once and keep them.
+
+    It can be interrupted, and photos can be added: run it again, and only what is missing is computed.
+    """
     from unseen.features import build_store
     from unseen.runtime.processes import Processes
 
-    first = int(os.environ.get("RANK", "0")) == 0  # of torchrun's processes one speaks
     with Processes(device) as processes:
         network = _load_network(backbone, bundle, classes, layer, weights).to(processes.device)
         built = build_store(
@@ -61,7 +62,7 @@ def features(
             workers=workers,
             retry_unreadable=retry_unreadable,
         )
-    if not first:
+    if processes.rank > 0:  # of torchrun's processes one speaks
         return
     if built.unreadable:
         tell(f"{built.unreadable:,} files could not be read: {out / 'unreadable.jsonl'} says which and why.")
@@ -82,7 +83,7 @@ def _load_network(backbone: str, bundle: Path | None, classes: Path | None, laye
     if bundle is None:
         return load_backbone(backbone, read_ids(classes) if classes else None, weights, layer)
     if classes or layer or weights:
-        raise UnseenError("--bundle brings the network with all it needs: leave out --classes, --layer and --weights.")
+        raise UnseenError("--bundle already says which network to use: omit --classes, --layer and --weights.")
     from unseen.bundle import Bundle
 
     return Bundle.load(bundle).load_backbone()

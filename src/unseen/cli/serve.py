@@ -25,27 +25,27 @@ DEFAULT = Path("default")
 )
 def serve(
     bundles: Annotated[
-        list[Path] | None, typer.Argument(help="Bundles, to be compared side by side; `default` is the built-in one.")
+        list[Path] | None, typer.Argument(help="Bundles to serve and compare; `default` is the built-in one.")
     ] = None,
     host: Annotated[str, typer.Option(help="The address to listen on; 0.0.0.0 lets others in.")] = "127.0.0.1",
     port: Annotated[
-        int | None, typer.Option(min=0, max=65535, help="The port; without it the first free one from 8000 on.")
+        int | None, typer.Option(min=0, max=65535, help="The port; by default the first free one from 8000.")
     ] = None,
     open_: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
     save_folder: Annotated[
-        Path | None, typer.Option(help="Where the page saves bundles; else a folder in the user's cache.")
+        Path | None, typer.Option(help="Where the page saves bundles; by default a folder in the user's cache.")
     ] = None,
-    read_only: Annotated[bool, typer.Option("--read-only", help="Nothing can be added or saved.")] = False,
+    read_only: Annotated[bool, typer.Option("--read-only", help="Do not let visitors add or save anything.")] = False,
     allow_host: Annotated[
-        list[str] | None, typer.Option(help="A further name by which this server may be called; may be repeated.")
+        list[str] | None, typer.Option(help="Another host name that this server answers to; may be repeated.")
     ] = None,
     batch: Annotated[int, typer.Option(min=1, max=256, help="Most photos in one run of the network.")] = 16,
     device: DeviceOption = "auto",
     json_: JsonFlag = False,
 ) -> None:
-    """Show a local web page: drop a photo, see all classes at work and why, compare bundles, add classes.
+    """Open a local web page: drop photos, see their labels and why, compare bundles, add classes.
 
-    It also answers a JSON API, described on the page /docs. Ctrl-C ends it.
+    It also answers a JSON API, described on the page /docs. Press Ctrl-C to stop it.
     """
     try:
         from unseen.web.app import create_app
@@ -61,7 +61,7 @@ def serve(
     service.warm_up()
     address = address_of(bound, host)
     if not is_loopback(host):
-        more = "" if read_only else " They can also add classes and save bundles; --read-only forbids it."
+        more = "" if read_only else " They can also add classes and save bundles, unless you start it with --read-only."
         say(f"[yellow]Anyone who reaches this machine can use the page[/yellow]: there is no password.{more}")
 
     def ready() -> None:
@@ -73,7 +73,7 @@ def serve(
     app = create_app(service, host, allow_host or [])
     run(app, bound, ready)
     service.close()
-    say("The server has ended.")
+    say("The server has stopped.")
 
 
 def open_models(paths: list[Path], device: str) -> dict:
@@ -102,4 +102,4 @@ def _show(address: str, listed: list[dict]) -> None:
             markup=False,
             highlight=False,
         )
-    stdout.print(f"The page is at [bold]{address}[/bold]   (Ctrl-C ends it)", highlight=False)
+    stdout.print(f"The page is at [bold]{address}[/bold]   (press Ctrl-C to stop)", highlight=False)

@@ -9,7 +9,6 @@ import typer
 from rich.table import Table
 
 from unseen.cli.app import JsonFlag, command, command_group, emit, escaped, say, stdout
-from unseen.errors import UnseenError
 
 SHOWN = 20  # classes that are listed one by one
 group = command_group("taxonomy", "Check a class hierarchy, or get one for a list of names.")
@@ -32,7 +31,7 @@ def check(
     vectors: Annotated[str, typer.Option(help="glove, or a file of word vectors.")] = "glove",
     json_: JsonFlag = False,
 ) -> None:
-    """Validate a hierarchy and tell what can be hoped for its classes: shape, vectors, distance to seen classes."""
+    """Check a hierarchy before training: its shape, which names have vectors, how far classes are from seen ones."""
     from unseen.advice.checkup import check_up
     from unseen.assets import imagenet_1k
     from unseen.scoring.candidates import read_ids
@@ -76,7 +75,7 @@ def _show_check(result: dict, taxonomy) -> None:
     if len(shown) > SHOWN:
         stdout.print(f"  ... and {len(shown) - SHOWN:,} more: see --json")
     if not result["seen_present"]:
-        say("[red]None of the network's classes is in this hierarchy[/red]: training needs some. Ids must agree.")
+        say("[red]None of the network's classes is in this hierarchy[/red]: training needs some. Do the ids match?")
 
 
 def _some(ids: list[str], taxonomy) -> str:
@@ -94,26 +93,18 @@ def _some(ids: list[str], taxonomy) -> str:
 )
 def suggest(
     names: Annotated[Path, typer.Argument(help="A file of class names, one a line.")],
-    out: Annotated[Path | None, typer.Option(help="The CSV to write; by default it is only shown.")] = None,
+    out: Annotated[Path | None, typer.Option(help="The CSV to write; without it the proposal is only shown.")] = None,
     json_: JsonFlag = False,
 ) -> None:
-    """Find a place in WordNet for names that come without a hierarchy. The CSV is a proposal: read it over."""
+    """Find a place in WordNet for names that come without a hierarchy. The CSV is a proposal: check it first."""
+    from unseen.advice.suggestions import read_names, write_csv
     from unseen.advice.suggestions import suggest as place
-    from unseen.advice.suggestions import to_csv
-    from unseen.runtime.files import write_atomically
-    from unseen.taxonomy.readers import read_text
 
-    lines = [line.strip() for line in read_text(names).splitlines() if line.strip()]
-    found = place(lines)
+    found = place(read_names(names))
     if out is not None:
-        if out.exists():
-            raise UnseenError(f"{out} exists: choose another name, so that nothing you edited is lost")
-        write_atomically(out, to_csv(found).encode())
-    rows = [
-        {"name": item.name, "id": item.id, "parent": item.parent, "known": item.known, "note": item.note}
-        for item in found
-    ]
-    emit({"out": str(out) if out else None, "classes": rows}, json_, lambda: _show_suggestions(found, out))
+        write_csv(found, out)
+    result = {"out": str(out) if out else None, "classes": [item.as_dict() for item in found]}
+    emit(result, json_, lambda: _show_suggestions(found, out))
 
 
 def _show_suggestions(found, out: Path | None) -> None:
@@ -125,4 +116,4 @@ def _show_suggestions(found, out: Path | None) -> None:
         table.add_row(*cells, f"{state}\n[dim]{escaped(item.definition[:80])}[/dim]", escaped(others))
     stdout.print(table)
     if out is not None:
-        stdout.print(f"Read over {escaped(out)}, then: unseen taxonomy check imagenet+{escaped(out)}")
+        stdout.print(f"Check {escaped(out)}, then run: unseen taxonomy check imagenet+{escaped(out)}")

@@ -138,11 +138,10 @@ class Builder:
     def _take(self, features: np.ndarray, reasons: list[str | None], places: list[tuple[_Block, int]]) -> None:
         """Rows that came from the network, to their blocks."""
         features = features[: len(places)]  # the last batch was filled up
-        finite = np.isfinite(features).all(axis=1)
         with np.errstate(over="ignore"):
             rows = features.astype(self.dtype)
-        for row, (block, place), why, whole in zip(rows, places, reasons, finite, strict=True):
-            if why is None and not whole:
+        for row, (block, place), why, finite in zip(rows, places, reasons, np.isfinite(features), strict=True):
+            if why is None and not finite.all():
                 why = "the network's features of this photo are not finite"
             if why is None and not np.isfinite(row).all():
                 raise UnseenError(
@@ -185,7 +184,7 @@ class _Aside:
     def __init__(self, folder: Path, retry: bool):
         self.folder, self.retry = folder, retry
         self._found: dict[Source, tuple[Path, int] | str] = {}
-        self._read: tuple[Path | None, np.ndarray | None] = None, None  # one block at a time
+        self._read: tuple[Path, np.ndarray] | None = None  # one block at a time
 
     def take(self, path: Path) -> None:
         """Move a block here, if there is one; a damaged one is worth nothing."""
@@ -210,7 +209,7 @@ class _Aside:
         if not isinstance(found, tuple):
             return found
         path, row = found
-        if self._read[0] != path:
+        if self._read is None or self._read[0] != path:
             self._read = path, read_features(path)
         return self._read[1][row]
 

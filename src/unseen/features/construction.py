@@ -78,7 +78,11 @@ def build_store(
     if batch is None:
         batch = BATCH_ON_CPU if backbone.device.type == "cpu" else BATCH_ON_GPU
     if batch < 1 or (workers is not None and workers < 0):
-        raise UnseenError(f"A batch has 1 photo or more, and workers are 0 or more; not {batch} and {workers}.")
+        raise UnseenError(
+            f"batch must be an integer of at least 1, and workers of at least 0, not {batch} and {workers}.",
+            "batch",
+            "workers",
+        )
     with Processes(str(backbone.device)) as processes, ExitStack() as held:
         classes, dtype = _first_does(processes, lambda: _prepare(images, out, backbone, precision, held))
         mine = classes[processes.rank :: processes.world]
@@ -114,9 +118,9 @@ def _prepare(
     """A new or known store, from now on ours and unfinished; the classes of `images`, and the store's precision."""
     classes = list_classes(images)
     if precision is not None and precision not in PRECISIONS:
-        raise UnseenError(f"The precision is one of {', '.join(PRECISIONS)}, not {precision!r}.")
+        raise UnseenError(f"precision must be {' or '.join(PRECISIONS)}, not {precision!r}.", "precision")
     if out.resolve().parent == images.resolve():
-        raise UnseenError(f"{out}: lies among the class folders of {images}. Choose a folder elsewhere.")
+        raise UnseenError(f"{out}: is one of the class folders of {images}. Choose a folder elsewhere.")
     known = FeatureStore.is_store(out)
     if not known and out.exists() and (not out.is_dir() or any(item.name != "lock" for item in out.iterdir())):
         raise UnseenError(f"{out}: is neither empty nor a feature store. Choose another folder.")
@@ -125,7 +129,10 @@ def _prepare(
         about = read_about(out)
         check_network(out, about, backbone)
         if precision not in (None, about["precision"]):
-            raise UnseenError(f"{out}: holds {about['precision']}, not {precision}. Make another store, or leave it.")
+            raise UnseenError(
+                f"{out}: contains {about['precision']}, not {precision}. Make another store or omit precision.",
+                "precision",
+            )
         (out / "contents.json").unlink(missing_ok=True)
     else:
         about = {"format": FORMAT, "network": describe_network(backbone), "precision": precision or "fp16"}

@@ -97,7 +97,7 @@ class FeatureStore:
         if backbone is not None:
             check_network(path, about, backbone)
         if not (path / "contents.json").is_file():
-            raise UnseenError(f"{path}: is not finished. Run the same `unseen features` again: it goes on.")
+            raise UnseenError(f"{path}: is not finished. Run the same `unseen features` again to finish it.")
         contents = _read_json(path / "contents.json").get("classes")
         if not isinstance(contents, dict) or not all(_is_pair(counts) for counts in contents.values()):
             raise _damaged(path / "contents.json")
@@ -259,4 +259,4 @@ def _is_pair(counts: Any) -> bool:
 
 
 def _damaged(path: Path) -> UnseenError:
-    return UnseenError(f"{path}: is damaged. Run the same `unseen features` again: it makes this part anew.")
+    return UnseenError(f"{path}: is damaged. Run the same `unseen features` again to rebuild this part.")

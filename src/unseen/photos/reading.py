@@ -63,8 +63,9 @@ def read_photo(source: Source, max_pixels: int = MAX_PIXELS, short_side: int | N
         return _from_tensor(source)
     if isinstance(source, (bytes, bytearray, memoryview)):
         return _decode(io.BytesIO(source), "the photo", max_pixels, short_side)
-    if hasattr(source, "read"):
-        data = source.read()
+    read: Any = getattr(source, "read", None)
+    if read is not None:
+        data = read()
         if isinstance(data, str):
             raise UnreadablePhoto("the photo", "was opened as text: open it with mode 'rb'.")
         return _decode(io.BytesIO(data), str(getattr(source, "name", "the photo")), max_pixels, short_side)

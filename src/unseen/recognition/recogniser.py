@@ -62,8 +62,9 @@ class Recogniser:
     def features(self, photos: Sequence[Source], batch: int = BATCH) -> np.ndarray:
         """Features (n x D) of photos, all of which must be readable."""
         found = self.look_at(photos, batch)
-        for item in found.unreadable.values():
-            raise UnreadablePhoto(item.photo, item.why)
+        if found.unreadable:
+            first = next(iter(found.unreadable.values()))
+            raise UnreadablePhoto(first.photo, first.why)
         return found.matrix
 
     def candidates(self, spec: str | Sequence[str] = "any", with_seen: bool = False) -> np.ndarray:

@@ -20,6 +20,6 @@ def cache_folder() -> Path:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UnseenError(
-            f"{path}: cannot make the cache folder ({error}). Set UNSEEN_CACHE to another one."
+            f"{path}: cannot create the cache folder ({error}). Set UNSEEN_CACHE to another one."
         ) from error
     return path

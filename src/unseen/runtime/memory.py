@@ -1,8 +1,9 @@
-"""How much memory this process has held."""
+"""How much memory this process holds."""
 
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 try:
     import resource
@@ -16,3 +17,12 @@ def peak_memory_mb() -> float | None:
         return None
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return round(peak / (1024 * 1024 if sys.platform == "darwin" else 1024))
+
+
+def memory_mb() -> float | None:
+    """The memory this process holds now, in MB; None where the system does not tell."""
+    try:
+        lines = Path("/proc/self/status").read_text().splitlines()
+        return next(round(int(line.split()[1]) / 1024, 1) for line in lines if line.startswith("VmRSS:"))
+    except (OSError, StopIteration):
+        return None

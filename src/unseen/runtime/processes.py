@@ -46,7 +46,7 @@ class Processes(AbstractContextManager):
             try:
                 # A process that has done its share waits for the slowest; one that is lost is torchrun's to notice.
                 patience = timedelta(days=7)
-                store = join(*next(dist.rendezvous("env://", timeout=patience)))
+                store = join(*next(dist.rendezvous("env://", timeout=patience)))  # pyright: ignore[reportPrivateImportUsage]
                 dist.init_process_group(backend, store=store, rank=self.rank, world_size=self.world, timeout=patience)
             except (ValueError, RuntimeError) as error:
                 raise UnseenError(
@@ -66,7 +66,7 @@ class Processes(AbstractContextManager):
         devices = [self.device.index] if self.device.type == "cuda" else None
         return nn.parallel.DistributedDataParallel(model, device_ids=devices)
 
-    def gather_gradients(self, model: nn.Module, now: bool) -> AbstractContextManager:
+    def gather_gradients(self, model: Any, now: bool) -> AbstractContextManager:
         """Within it a backward pass exchanges gradients only if `now`: once a step, however many batches it has."""
         return nullcontext() if now or self.world == 1 else model.no_sync()
 
@@ -109,7 +109,7 @@ class Processes(AbstractContextManager):
             dist.barrier()
 
 
-def join(store: dist.Store, rank: int, world: int) -> dist.Store:
+def join(store: dist.Store, rank: int, world: int) -> dist.Store:  # pyright: ignore[reportPrivateImportUsage]
     """The part of torchrun's store that only the processes of this start use.
 
     torchrun keeps one store however often it starts the processes anew: what lost ones left there, such as the
@@ -121,11 +121,11 @@ def join(store: dist.Store, rank: int, world: int) -> dist.Store:
         store.set(f"joining/{rank}", own)
         name = store.get(f"name/{own}").decode()  # waits for it
         store.set(f"joined/{name}/{rank}", "")
-        return dist.PrefixStore(name, store)
+        return dist.PrefixStore(name, store)  # pyright: ignore[reportPrivateImportUsage]
     missing = set(range(1, world))
     while missing:
         for other in [other for other in missing if store.check([f"joining/{other}"])]:
             store.set(f"name/{store.get(f'joining/{other}').decode()}", own)
         time.sleep(0.01)
         missing -= {other for other in missing if store.check([f"joined/{own}/{other}"])}
-    return dist.PrefixStore(own, store)
+    return dist.PrefixStore(own, store)  # pyright: ignore[reportPrivateImportUsage]

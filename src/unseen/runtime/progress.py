@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -21,7 +22,8 @@ class Bar:
 
     def advance(self, steps: int = 1, **fields) -> None:
         text = "  ".join(f"{key} {value}" for key, value in fields.items())
-        self._progress.update(self._task, advance=steps, **({"fields": text} if fields else {}))
+        shown: dict[str, Any] = {"fields": text} if fields else {}
+        self._progress.update(self._task, advance=steps, **shown)
 
 
 @contextmanager

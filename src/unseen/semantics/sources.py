@@ -25,9 +25,12 @@ GLOVE = "glove-6b-100d.npz"
 class Semantics(Protocol):
     """What gives classes their vectors. `provenance` is plain JSON: name, source, sha256, mode, dim."""
 
-    name: str
-    dim: int
-    provenance: dict
+    @property
+    def name(self) -> str: ...
+    @property
+    def dim(self) -> int: ...
+    @property
+    def provenance(self) -> dict[str, Any]: ...
 
     def encode(self, taxonomy: Taxonomy, rows: Sequence[int] | np.ndarray | None = None) -> np.ndarray:
         """Raw float32 vectors of these rows of the taxonomy (all by default), n x S; zero where nothing is known."""
@@ -53,7 +56,7 @@ class WordVectors:
         provenance: Mapping[str, Any] | None = None,
     ):
         if mode not in MODES:
-            raise UnseenError(f"There is no mode {mode!r} of looking words up. Choose one of: {', '.join(MODES)}.")
+            raise UnseenError(f"There is no lookup mode {mode!r}. Choose one of: {', '.join(MODES)}.")
         self.words = list(words)
         self.vectors = vectors
         if getattr(vectors, "ndim", 0) != 2 or len(vectors) != len(self.words):
@@ -130,7 +133,7 @@ class CallableVectors:
     @property
     def dim(self) -> int:
         if self._dim is None:
-            self._call(["entity"])
+            return self._call(["entity"]).shape[1]
         return self._dim
 
     @property

@@ -125,7 +125,7 @@ def _parse(made: Path, path: Path, member: str | None, show_progress: bool) -> d
                 bar.advance(done - shown, words=f"{len(seen):,}")
                 shown = done
     if not seen:
-        raise UnseenError(f"{stream.name}: the file holds no word.")
+        raise UnseenError(f"{stream.name}: the file contains no words.")
     (made / "words.txt").write_bytes("\n".join(seen).encode("utf-8"))
     return {
         "format": layout.format,

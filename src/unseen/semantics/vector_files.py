@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO
 
 import numpy as np
 
@@ -45,7 +45,7 @@ class Stream:
     """The decompressed bytes of one vector file, with what messages and the progress bar need to know of it."""
 
     name: str
-    file: BinaryIO
+    file: IO[bytes] | gzip.GzipFile
     size: int
     position: Callable[[], int]
 
@@ -64,7 +64,7 @@ def open_vectors(path: Path, member: str | None = None) -> Iterator[Stream]:
     if path.is_dir():
         raise UnseenError(f"{path}: a folder. Name the file of word vectors in it ({FORMATS}).")
     if not os.access(path, os.R_OK):
-        raise UnseenError(f"{path}: the file may not be read. Change its permissions.")
+        raise UnseenError(f"{path}: permission denied.")
     with open(path, "rb") as raw:
         magic = raw.read(4)
         raw.seek(0)
@@ -81,7 +81,7 @@ def open_vectors(path: Path, member: str | None = None) -> Iterator[Stream]:
 
 
 @contextmanager
-def _open_member(path: Path, raw: BinaryIO, member: str | None) -> Iterator[Stream]:
+def _open_member(path: Path, raw: IO[bytes], member: str | None) -> Iterator[Stream]:
     try:
         archive = zipfile.ZipFile(raw)
     except zipfile.BadZipFile as error:
@@ -96,9 +96,9 @@ def _open_member(path: Path, raw: BinaryIO, member: str | None) -> Iterator[Stre
         if not files:
             raise UnseenError(f"{path}: the archive is empty.")
         if member is None and len(files) > 1:
-            raise UnseenError(f"{path}: the archive holds {len(files)} files. Name one: {choices}.")
+            raise UnseenError(f"{path}: the archive contains {len(files)} files. Name one: {choices}.")
         if member is not None and member not in files:
-            raise UnseenError(f"{path}: the archive holds no {member!r}. It holds: {choices}.")
+            raise UnseenError(f"{path}: the archive contains no {member!r}. It contains: {choices}.")
         item = files[member] if member is not None else next(iter(files.values()))
         try:
             file = archive.open(item)
@@ -213,7 +213,7 @@ def _careful_block(lines: list[bytes], dim: int, name: str, number: int) -> tupl
         # With a space in the word there are more fields; but a number before the last S is a number too many.
         if len(fields) <= dim or (len(fields) > dim + 1 and _is_number(fields[-dim - 1])):
             raise UnseenError(
-                f"{name}:{at}: {len(fields) - 1} numbers where line 1 tells of {dim}, in {_shown(line)}. "
+                f"{name}:{at}: {len(fields) - 1} numbers, but line 1 has {dim}: {_shown(line)}. "
                 f"Every line needs a word and {dim} numbers."
             )
         bad = next((field for field in fields[-dim:] if not _is_number(field)), None)
@@ -248,7 +248,7 @@ def _read_binary(stream: Stream, layout: Layout) -> Iterator[tuple[list[str], np
     dim, width = layout.dim, 4 * layout.dim
     buffer, at = layout.head, 0
     words, rows = [], []
-    for number in range(1, layout.count + 1):
+    for number in range(1, (layout.count or 0) + 1):
         space = buffer.find(b" ", at)
         while space < 0 or len(buffer) < space + 1 + width:
             if space < 0 and len(buffer) - at > HEAD:

@@ -8,10 +8,10 @@ print(vectors.coverage.describe())      # which classes have no vector, which wo
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 
@@ -97,7 +97,7 @@ class ClassVectors:
 
 def class_vectors(taxonomy: Taxonomy, semantics: Semantics | Sequence[Semantics]) -> ClassVectors:
     """The vectors of every class of the taxonomy from one source or several."""
-    sources = [semantics] if _is_source(semantics) else list(semantics)
+    sources = list(semantics) if isinstance(semantics, Sequence) else [semantics]
     if not sources:
         raise UnseenError(f"No vectors were named. Choose: {OPTIONS}.")
     parts, missed = [], Counter()
@@ -105,14 +105,15 @@ def class_vectors(taxonomy: Taxonomy, semantics: Semantics | Sequence[Semantics]
         raw = checked(np.asarray(source.encode(taxonomy), np.float32), (len(taxonomy.ids), source.dim), source.name)
         length = np.linalg.norm(raw.astype(np.float64), axis=1, keepdims=True)
         parts.append((raw / np.where(length > 0, length, 1)).astype(np.float32))
-        if hasattr(source, "missed_words"):
-            missed.update(source.missed_words(taxonomy))
+        missed_words = getattr(source, "missed_words", None)
+        if missed_words is not None:
+            missed.update(missed_words(taxonomy))
     names = tuple(source.name for source in sources)
     coverage = Coverage.of(taxonomy, parts, names, missed)
     return ClassVectors(tuple(parts), names, [dict(source.provenance) for source in sources], coverage)
 
 
-def _is_source(thing: Any) -> bool:
+def _is_source(thing: Any) -> TypeGuard[Semantics]:
     if isinstance(thing, (WordVectors, TextEncodings, CallableVectors)):
         return True
     return all(hasattr(thing, part) for part in ("name", "dim", "provenance", "encode"))
@@ -128,6 +129,8 @@ def load_vectors(spec: str | Path | Semantics | Callable | Sequence) -> list[Sem
         text = str(spec)
         names = [text] if Path(text).expanduser().exists() else text.split("+")
         return [_load_one(name.strip()) for name in names]
+    if not isinstance(spec, Iterable):
+        raise UnseenError(f"Class vectors cannot come from {type(spec).__name__}. Choose: {OPTIONS}.")
     return [source for part in spec for source in load_vectors(part)]
 
 
@@ -151,20 +154,24 @@ def _load_one(spec: str) -> Semantics:
     return WordVectors.load(f"{found}#{member}" if member else found, mode)
 
 
+def _is_there(file: Any) -> bool:
+    return split_member(str(file))[0].is_file()
+
+
 def semantics_from_provenance(saved: Mapping[str, Any], source: str | Path | Callable | None = None) -> Semantics:
     """The source that a provenance tells of. It must still be the same one: new classes need the bundle's own space.
 
     `source` names the file where it lies now, or gives the callable anew (code that a bundle names is never run).
     """
-    name, kind, mode = (saved.get(key) for key in ("name", "kind", "mode"))
+    name, kind, mode = (saved.get(key, "") for key in ("name", "kind", "mode"))
     if kind == "glove":
         found: Semantics = WordVectors.builtin(mode)
     elif kind == "text":
         found = TextEncodings()
-    elif kind == "file" and (source is not None or split_member(str(saved.get("source")))[0].is_file()):
-        found = WordVectors.load(source or saved["source"], mode)
     elif kind == "callable" and callable(source):
         found = CallableVectors(source, name, mode)
+    elif kind == "file" and not callable(source) and (source is not None or _is_there(saved.get("source"))):
+        found = WordVectors.load(source or saved["source"], mode)
     else:
         raise UnseenError(
             f"The vectors {name!r} came from {saved.get('source')}, which is not here. Give them again, or train "

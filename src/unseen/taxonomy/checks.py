@@ -25,7 +25,7 @@ def check_nodes(ids: tuple[str, ...], lemmas: tuple[tuple[str, ...], ...]) -> di
         if not isinstance(id, str) or not id:
             raise UnseenError(f"Row {row}: an id must be a non-empty string, not {id!r}.")
         if CONTROL.search(id):  # ids are kept a line each: a line break would make two of one
-            raise UnseenError(f"Row {row}: an id must not hold line breaks or other control characters: {id!r}.")
+            raise UnseenError(f"Row {row}: an id must not contain line breaks or other control characters: {id!r}.")
         if rows.setdefault(id, row) != row:
             raise UnseenError(f"The id {id!r} is given twice, in rows {rows[id]} and {row}.")
         if not names or not all(isinstance(name, str) and name.strip() and "\n" not in name for name in names):

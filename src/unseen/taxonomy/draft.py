@@ -46,7 +46,7 @@ class Draft:
         try:
             "".join((id, *names, definition)).encode()
         except UnicodeEncodeError:  # JSON can spell one: "\ud800"
-            raise self.error(line, f"{id!r}: half a character (a lone surrogate) in it is no text.") from None
+            raise self.error(line, f"{id!r}: contains half a character (a lone surrogate).") from None
         row = self.rows.setdefault(id, len(self.ids))
         if row == len(self.ids):
             self.ids.append(id)
@@ -99,15 +99,17 @@ class Draft:
 
         def find(text: str) -> int | None:
             id = self._meant(text, by_name, base, reserve)
-            if id is None or id in self.rows:
-                return self.rows.get(id)
+            if id is None:
+                return None
+            if id in self.rows:
+                return self.rows[id]
             outside[-1 - len(outside)] = id
             return -len(outside)
 
-        def names() -> list[str]:
+        def known_names() -> list[str]:
             return [*self.ids, *(name for lemmas in (reserve or base).lemmas for name in lemmas)]
 
-        above = self._find_parents(find, "is neither in the file nor in the hierarchy", names)
+        above = self._find_parents(find, "is neither in the file nor in the hierarchy", known_names)
         self._sound_graph(above)
         parents: list[list[str]] = [[] for _ in self.ids]
         for edge, (child, row) in enumerate(zip(self.children, above, strict=True)):
@@ -143,7 +145,7 @@ class Draft:
 
     def _find_parents(self, find: Callable[[str], int | None], why: str, names: Callable[[], list[str]]) -> list[int]:
         """The row of each edge's parent: by id, else by what `find` makes of it. What is unknown is told at once."""
-        above: list[int | None] = [self.rows.get(parent) for parent in self.parents]
+        above = [self.rows.get(parent) for parent in self.parents]
         found: dict[str, int | None] = {}
         unknown: dict[str, int] = {}
         for edge, row in enumerate(above):
@@ -166,7 +168,7 @@ class Draft:
                 more = f" and {len(unknown) - 6:,} more" if len(unknown) > 6 else ""
                 message += f" Unknown too: {', '.join(rest)}{more}."
             raise self.error(self.edge_lines[edge], message)
-        return above
+        return [row for row in above if row is not None]  # by now all of them
 
     def _sound_graph(self, above: list[int]) -> paths.Graph:
         """The graph of the file's own classes; negative rows stand for classes outside of it."""
@@ -195,7 +197,7 @@ class Draft:
     def _name_the_nameless(self, base: Taxonomy | None = None) -> None:
         """Give nodes without a name those that their id has in `base` or in WordNet, or their id where it is a name."""
         if not self.ids:
-            raise UnseenError(f"{self.file}: no class in it.")
+            raise UnseenError(f"{self.file}: contains no classes.")
         for row, names in enumerate(self.lemmas):
             if names:
                 continue

@@ -89,7 +89,7 @@ def ancestor_pairs(graph: Graph) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     ready = np.flatnonzero(undone == 0)
     while ready.size:
         if level >> BITS:
-            raise UnseenError(f"The hierarchy is more than {level - 1:,} levels deep: is that a chain by mistake?")
+            raise UnseenError(f"The hierarchy is more than {level - 1:,} levels deep: is it a chain by mistake?")
         position, parent = neighbours(graph, ready)
         which, at = runs(start[parent], count[parent])
         node = np.concatenate([np.arange(len(ready)), position[which]])

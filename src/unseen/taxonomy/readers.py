@@ -71,7 +71,8 @@ def read_csv(path: str | Path) -> Draft:
     text = read_text(path)
     draft = Draft(str(path), "csv")
     columns, delimiter, header_line = _read_header(draft, text)
-    at_id, at_name, at_parent, at_definition = (columns.get(name) for name in ("id", "name", "parent", "definition"))
+    at_name, at_parent = columns["name"], columns["parent"]
+    at_id, at_definition = columns.get("id"), columns.get("definition")
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     width = 0
     line = 1  # in which the row begins: a quoted cell may run over several lines
@@ -95,7 +96,7 @@ def read_csv(path: str | Path) -> Draft:
     except csv.Error as error:
         raise draft.error(line, f"{error}. Is a quotation mark left open, or not doubled inside quotes?") from error
     if not draft.ids:
-        raise UnseenError(f"{path}: only a header, no class in it.")
+        raise UnseenError(f"{path}: has a header but no classes.")
     return draft
 
 
@@ -170,7 +171,7 @@ def read_edges(edges: Iterable[tuple[str, str]], names: Mapping[str, str | Seque
 def read_networkx(graph, direction: str) -> Taxonomy:
     """A directed networkx graph."""
     if direction not in ("child-to-parent", "parent-to-child"):
-        raise UnseenError(f"direction is 'child-to-parent' or 'parent-to-child', not {direction!r}.")
+        raise UnseenError(f"direction must be 'child-to-parent' or 'parent-to-child', not {direction!r}.")
     if not graph.is_directed():
         raise UnseenError("The networkx graph is undirected: use a DiGraph, so that child and parent differ.")
     up = graph.successors if direction == "child-to-parent" else graph.predecessors
@@ -205,7 +206,7 @@ def json_draft(path: str | Path, value: Any, text: str) -> Draft:
     if not isinstance(value, (list, dict)):
         raise UnseenError(f'{path}:1: expected a list of nodes or a tree of {{"name", "children"}}.')
     count = 0
-    stack = [(value, None, True)]  # value, id of the node it is a child of, is it a node?
+    stack: list[tuple[Any, str | None, bool]] = [(value, None, True)]  # value, id of the node above, is it a node?
     while stack:
         item, above, is_node = stack.pop()
         if isinstance(item, list):

@@ -13,6 +13,7 @@ from fastapi import APIRouter, Depends, File, Form, Query, UploadFile
 from fastapi import Path as UrlPath
 
 from unseen import __version__
+from unseen.runtime.memory import memory_mb
 from unseen.web import schemas as s
 from unseen.web.limits import MAX_FILE_BYTES, MAX_FILES, MAX_LABELS, MAX_NAME, MAX_PIXELS
 from unseen.web.service import Refused, Service
@@ -22,14 +23,12 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
     for status, what in {
         400: "The request cannot be carried out.",
         403: "Sent by another web site, or the server is read-only.",
-        404: "There is no such thing.",
+        404: "Not found.",
         413: "Too large.",
         422: "A field is missing or wrong.",
     }.items()
 }
-CONFLICT: dict[int | str, dict[str, Any]] = {
-    409: {"model": s.Problem, "description": "In conflict with what is there."}
-}
+CONFLICT: dict[int | str, dict[str, Any]] = {409: {"model": s.Problem, "description": "In conflict with what exists."}}
 
 Id = Annotated[
     str, UrlPath(min_length=1, max_length=MAX_NAME, description="The id of a class.", examples=["n02439033"])
@@ -48,7 +47,7 @@ class Options:
 
 
 def options(
-    k: Annotated[int | None, Form(ge=1, le=MAX_LABELS, description="How many labels a photo gets.")] = None,
+    k: Annotated[int | None, Form(ge=1, le=MAX_LABELS, description="Labels for each photo.")] = None,
     candidates: Annotated[str | None, Form(pattern=s.CANDIDATES, description=s.CANDIDATES_HELP)] = None,
     seen_shift: Annotated[float | None, Form(ge=-1e6, le=1e6, allow_inf_nan=False, description=s.SHIFT_HELP)] = None,
     bundle: Annotated[str | None, Form(max_length=MAX_NAME, description=s.BUNDLE_HELP)] = None,
@@ -79,8 +78,8 @@ def make_router(service: Service) -> APIRouter:
         files: Annotated[list[UploadFile], File(min_length=1, description=f"One photo or more, at most {MAX_FILES}.")],
         options: Annotated[Options, Depends(options)],
     ) -> dict:
-        """Send photos in the multipart field `files`, in any format that Pillow reads. What a file is, is told by its
-        content and not by its name. Photos are not kept: only their features are, in memory, under the token.
+        """Send photos in the multipart field `files`, in any format that Pillow reads. The format is detected from the
+        content, not from the name. Photos are not stored: only their features are kept in memory, under the token.
         """
         started = time.perf_counter()
         served = service.served(options.bundle)
@@ -140,7 +139,7 @@ def make_router(service: Service) -> APIRouter:
         limit: Annotated[int, Query(ge=1, le=100)] = 12,
         bundle: BundleQuery = None,
     ) -> dict:
-        """Classes whose names are, begin with or contain the query, best first; without one, the tops."""
+        """Classes whose names are, begin with or contain the query, best first; without a query, the roots."""
         return {"query": query, "classes": service.served(bundle).search(query, limit)}
 
     @router.get(
@@ -189,7 +188,7 @@ def make_router(service: Service) -> APIRouter:
         responses=CONFLICT,
     )
     def save(request: s.SaveRequest) -> dict:
-        """Into a new folder within the server's save folder; its name is made from letters and digits of yours."""
+        """Write it into a new folder inside the server's save folder; the folder's name is made from the name given."""
         path: Path = service.save(request.bundle, request.name)
         return {"name": path.name, "path": str(path), "command": f"unseen serve {path}"}
 
@@ -200,7 +199,7 @@ def make_router(service: Service) -> APIRouter:
         listed = [served.info() for served in list(service.bundles.values())]
         return {"bundles": listed, "read_only": service.read_only}
 
-    @router.get("/health", tags=["server"], summary="Is it well?", response_model=s.Health)
+    @router.get("/health", tags=["server"], summary="Health of the server", response_model=s.Health)
     def health() -> dict:
         workers = service.workers.values()
         return {
@@ -210,7 +209,7 @@ def make_router(service: Service) -> APIRouter:
             "photos": sum(worker.batcher.items for worker in workers),
             "batches": sum(worker.batcher.batches for worker in workers),
             "remembered": len(service.photos),
-            "memory_mb": _memory_mb(),
+            "memory_mb": memory_mb(),
         }
 
     @router.get("/version", tags=["server"], summary="Versions and limits", response_model=s.Version)
@@ -246,13 +245,3 @@ def _ranking(served, options, classes: int, photos: list[dict], started: float, 
         "photos": photos,
         "seconds": round(time.perf_counter() - started, 4),
     } | more
-
-
-def _memory_mb() -> float | None:
-    try:
-        for line in Path("/proc/self/status").read_text().splitlines():
-            if line.startswith("VmRSS:"):
-                return round(int(line.split()[1]) / 1024, 1)
-    except OSError:
-        pass
-    return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -54,13 +55,14 @@ def create_app(service: Service, host: str = "127.0.0.1", allowed_hosts: Iterabl
     return app
 
 
-def _mistake(request: Request, error: UnseenError) -> JSONResponse:
+# Starlette calls a handler only with the errors that it was added for, but its types say that any may come.
+def _mistake(request: Request, error: Any) -> JSONResponse:
     if isinstance(error, Refused):
         return JSONResponse({"error": str(error)} | error.more, error.status)
     return JSONResponse({"error": str(error)}, 400)
 
 
-def _invalid(request: Request, error: RequestValidationError) -> JSONResponse:
+def _invalid(request: Request, error: Any) -> JSONResponse:
     """'k: Input should be less than or equal to 100': the field and what it should be, never what was sent."""
     problems = []
     for item in error.errors()[:5]:
@@ -71,7 +73,7 @@ def _invalid(request: Request, error: RequestValidationError) -> JSONResponse:
     return JSONResponse({"error": ". ".join(problems) + "."}, 422)
 
 
-def _http(request: Request, error: HTTPException) -> JSONResponse:
+def _http(request: Request, error: Any) -> JSONResponse:
     text = f"There is nothing at {request.url.path}. The API is described at /docs."
     return JSONResponse(
         {"error": text if error.status_code == 404 else str(error.detail)}, error.status_code, error.headers
@@ -80,4 +82,4 @@ def _http(request: Request, error: HTTPException) -> JSONResponse:
 
 def _unexpected(request: Request, error: Exception) -> JSONResponse:
     logging.getLogger("unseen.web").error("%s %s failed", request.method, request.url.path, exc_info=error)
-    return JSONResponse({"error": "The server made a mistake; its terminal shows which."}, 500)
+    return JSONResponse({"error": "Internal error: the server's terminal shows the details."}, 500)

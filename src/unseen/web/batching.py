@@ -55,8 +55,10 @@ class Batcher:
                     waiting = self._queue.get(timeout=max(0.0, deadline - time.monotonic()))
                 except queue.Empty:
                     break
-                ended = waiting is None
-                batch += [] if ended else [waiting]
+                if waiting is None:
+                    ended = True
+                else:
+                    batch.append(waiting)
             self._settle(batch)
             if ended:
                 return

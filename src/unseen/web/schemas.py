@@ -11,15 +11,15 @@ from unseen.web.limits import MAX_DEFINITION, MAX_LABELS, MAX_NAME, MAX_PARENTS,
 # No file names and no lists that would have to be downloaded: a client's text never reaches the file system.
 CANDIDATES = r"^(any|unseen|seen|hops:[1-9][0-9]?|subtree:[^\x00-\x1f]{1,200})(\+1[kK])?$"
 CANDIDATES_HELP = (
-    "Which classes a photo may be called: `any`, `unseen`, `seen`, `hops:N` (unseen classes within N edges of a seen "
-    "one), `subtree:ID` or `subtree:NAME` (a class and all below it). `+1K` behind it adds the seen classes."
+    "Which classes a photo may be assigned to: `any`, `unseen`, `seen`, `hops:N` (unseen classes within N edges of a "
+    "seen one), `subtree:ID` or `subtree:NAME` (a class and all below it). A trailing `+1K` adds the seen classes."
 )
-SHIFT_HELP = "Taken off the scores of seen classes: more than 0 favours unseen ones, less than 0 seen ones."
+SHIFT_HELP = "Subtracted from the scores of seen classes: above 0 it favours unseen ones, below 0 seen ones."
 BUNDLE_HELP = "Which of the served bundles, by name; without it the first one."
 
 Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME)]
 Candidates = Annotated[str, Field(pattern=CANDIDATES, description=CANDIDATES_HELP, examples=["unseen"])]
-Count = Annotated[int, Field(ge=1, le=MAX_LABELS, description="How many labels a photo gets.")]
+Count = Annotated[int, Field(ge=1, le=MAX_LABELS, description="Labels for each photo.")]
 Shift = Annotated[float, Field(ge=-1e6, le=1e6, allow_inf_nan=False, description=SHIFT_HELP)]
 BundleName = Annotated[str | None, Field(max_length=MAX_NAME, description=BUNDLE_HELP)]
 Mark = Literal["seen", "unseen", "guesswork", "link"]
@@ -86,7 +86,7 @@ class Ranking(BaseModel):
 
     bundle: str
     candidates: str
-    classes: int = Field(description="How many classes the candidates are.")
+    classes: int = Field(description="How many candidates there are.")
     seen_shift: float
     photos: list[Answers]
     unreadable: list[Unreadable] = []
@@ -104,7 +104,7 @@ class RankRequest(Strict):
     candidates: Candidates = "any"
     seen_shift: Shift = 0.0
     bundle: BundleName = None
-    watch: list[Name] = Field([], max_length=20, description="Ids of classes whose place is told wherever they stand.")
+    watch: list[Name] = Field([], max_length=20, description="Ids of classes whose place is always reported.")
 
 
 class CompareRequest(Strict):
@@ -165,7 +165,7 @@ class Details(Found):
 class Neighbour(BaseModel):
     id: str
     name: str
-    share: float = Field(description="Which part of the classifier comes from this seen class, 0 to 1.")
+    share: float = Field(description="How much of the classifier comes from this seen class, 0 to 1.")
     similarity: float | None = Field(description="Cosine of its known classifier with the predicted one.")
     path: list[str] = Field(description="Ids from the explained class over the lowest common ancestor to this one.")
 
@@ -220,7 +220,7 @@ class Removed(BaseModel):
 class SaveRequest(Strict):
     """Save a bundle with its added classes."""
 
-    name: Name = Field(description="Letters and digits of it become the folder's name.", examples=["my zoo"])
+    name: Name = Field(description="The folder's name is made from it.", examples=["my zoo"])
     bundle: BundleName = None
 
 
@@ -239,7 +239,7 @@ class BundleInfo(BaseModel):
     network: str
     vectors: list[str]
     hierarchy: str
-    trust: bool = Field(description="Whether its answers carry a trust figure.")
+    trust: bool = Field(description="Whether its labels have a trust.")
     reach: float = Field(description="A seen_shift beyond which the answers hardly change.")
     calibrated_shift: float | None = Field(description="The seen_shift that `unseen calibrate` chose, if it did.")
     added: list[Brief]
@@ -255,9 +255,9 @@ class Health(BaseModel):
     bundles: list[str]
     seconds: float = Field(description="Since the start.")
     photos: int = Field(description="Photos that went through the networks.")
-    batches: int = Field(description="Runs of the networks: fewer than photos, where requests met.")
+    batches: int = Field(description="Runs of the networks; fewer than photos where requests were batched.")
     remembered: int
-    memory_mb: float | None = Field(description="What the server's process holds, where the system tells.")
+    memory_mb: float | None = Field(description="Memory of the server; null where the system does not report it.")
 
 
 class Limits(BaseModel):

@@ -89,7 +89,8 @@ class Served:
         best, scores = self.model.best(features, max(k, CROWD), candidates, shift)
         places = self._places(features, candidates, shift, watch) if watch else [[] for _ in best]
         return [
-            self._answers(*pair, k) | {"watched": watched} for *pair, watched in zip(best, scores, places, strict=True)
+            self._answers(rows, own, k) | {"watched": watched}
+            for rows, own, watched in zip(best, scores, places, strict=True)
         ]
 
     def _answers(self, rows: np.ndarray, scores: np.ndarray, k: int) -> dict[str, Any]:
