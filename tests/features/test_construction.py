@@ -193,7 +193,7 @@ def test_mistakes_are_told(tmp_path, folder, backbone):
     with pytest.raises(UnseenError, match="not a feature store"):
         FeatureStore.open(tmp_path / "flat")
     build_store(folder, tmp_path / "store", backbone, **QUIET)
-    with pytest.raises(UnseenError, match="holds fp16"):
+    with pytest.raises(UnseenError, match="contains fp16"):
         build_store(folder, tmp_path / "store", backbone, precision="fp32", **QUIET)
 
 
