@@ -29,8 +29,8 @@ def fields_section(cls: griffe.Class) -> str:
     """The public fields of a dataclass that does not describe them itself, each with the comment beside it."""
     if not any(decorator.callable_path == "dataclasses.dataclass" for decorator in cls.decorators):
         return ""
-    fields = [member for name, member in cls.attributes.items() if not name.startswith("_") and member.annotation]
-    lines = [f"    {field.name}: {comment_beside(field)}" for field in fields if "property" not in field.labels]
+    comments = {name: comment_beside(field) for name, field in cls.attributes.items() if not name.startswith("_")}
+    lines = [f"    {name}: {comment}" for name, comment in comments.items() if comment]
     return "\n\nAttributes:\n" + "\n".join(lines) if lines else ""
 
 
