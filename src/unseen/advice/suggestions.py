@@ -26,7 +26,14 @@ FIELDS = ("id", "name", "parent", "definition", "note")
 
 @dataclass(frozen=True)
 class Suggestion:
-    """Where a name goes. `known`: the name is a WordNet noun, so `id` is its wnid and no new class is needed."""
+    """Where a name goes. `known`: the name is a WordNet noun, so `id` is its wnid and no new class is needed.
+
+    >>> from unseen import Suggestion
+    >>> Suggestion("electric bicycle", "electric-bicycle", "n02834778", "", False, ()).note
+    'new class'
+    >>> Suggestion("labradoodle", "labradoodle", "", "", False, ()).note
+    'no place found: fill in the parent'
+    """
 
     name: str  # several of them, joined by "|", if several lines mean this class
     id: str
@@ -48,7 +55,18 @@ class Suggestion:
 
 
 def suggest(names: Sequence[str], wordnet: Taxonomy | None = None) -> list[Suggestion]:
-    """For each class named: its WordNet sense, else a new class under the sense of its last words ("head noun")."""
+    """For each class named: its WordNet sense, else a new class under the sense of its last words ("head noun").
+
+    Args:
+        names: Names of classes; several names of one class become its synonyms.
+        wordnet: Where to look them up, by default all of WordNet.
+
+    >>> import unseen
+    >>> for item in unseen.suggest(["okapi", "electric bicycle"]):
+    ...     print(item.id, "under", item.parent, "-", item.note)
+    n02439398 under n02439033 - is in WordNet
+    electric-bicycle under n02834778 - new class
+    """
     wordnet = wordnet or Taxonomy.wordnet()
     imagenet = set(imagenet_21k())
     found: dict[str, Suggestion] = {}

@@ -23,7 +23,25 @@ class Backbone(nn.Module):
 
     `forward_features` then `forward_head(pre_logits=True)` give the features f (B x D) that the last linear layer sees;
     that layer scores class i by :math:`w_i \cdot f + b_i`, and `class_ids[i]` says which class that is.
-    `module` is the network as it came, with its own names of weights; it must itself follow the protocol.
+    `unseen.load_backbone` and `unseen.from_module` make one.
+
+    Args:
+        module: The network as it came, with its own names of weights; it must itself follow the protocol.
+        class_ids: The ids of its M outputs, in their order.
+        transform: How photos are prepared for it.
+        name: By which a bundle finds it again.
+
+    >>> import torch
+    >>> import unseen
+    >>> network = torch.nn.Sequential(torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(), torch.nn.Linear(3, 2))
+    >>> backbone = unseen.from_module(network, ["dog", "cat"])
+    >>> photos = torch.rand(4, 3, 224, 224)
+    >>> backbone.features(photos).shape  # 4 photos, D = 3
+    torch.Size([4, 3])
+    >>> backbone(photos).shape  # M = 2
+    torch.Size([4, 2])
+    >>> backbone.classifiers().shape  # with the bias
+    (2, 4)
     """
 
     module: Any  # an nn.Module that follows the protocol

@@ -58,9 +58,19 @@ def from_module(
 ) -> Backbone:
     """Your own network as a backbone; it is put into evaluation mode.
 
-    `class_ids`: the ids of its outputs, in their order. `transform`: how photos are prepared (224 px and ImageNet's
-    mean and deviation unless told otherwise). `layer`: the name of the last linear layer, where several have that many
-    outputs.
+    Args:
+        module: A network that takes B x 3 x H x W and ends in a linear layer with M outputs.
+        class_ids: The ids of its M outputs, in their order.
+        transform: How photos are prepared; by default 224 px, with ImageNet's mean and deviation.
+        layer: The name of the last linear layer, where several have M outputs.
+        name: How the network is called; by default after its class.
+
+    >>> import unseen
+    >>> from torch import nn
+    >>> network = nn.Sequential(nn.Conv2d(3, 8, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 2))
+    >>> backbone = unseen.from_module(network, ["dog", "cat"], unseen.PhotoTransform(64))
+    >>> backbone.num_features, backbone.class_ids, backbone.transform.size
+    (8, ('dog', 'cat'), 64)
     """
     if not isinstance(module, nn.Module):
         raise UnseenError(f"A network is an nn.Module, not {type(module).__name__}.")

@@ -32,10 +32,18 @@ def load_backbone(
 ) -> Backbone:
     """A network by name, with its classes.
 
-    `classes`: the ids of its outputs, in their order; the networks trained on ImageNet-1k know theirs. `weights`: a
-    file (.safetensors, or a torch state dict) or a state dict instead of the published weights. `layer`: the last
-    linear layer of your own network, where it cannot be found. `transform`: how its photos are prepared, where the
-    network does not say.
+    Args:
+        name: Built in: efficientnet-lite0 (-lite1 and -lite2 with the extra `lite`). Of timm: timm/MODEL, with the
+            extra `timm`. Your own: package.module:callable.
+        classes: The ids of its outputs, in their order; the networks trained on ImageNet-1k know theirs.
+        weights: A file (.safetensors, or a torch state dict) or a state dict, instead of the published weights.
+        layer: The last linear layer of your own network, where it cannot be found.
+        transform: How its photos are prepared, where the network does not say.
+
+    >>> import unseen
+    >>> backbone = unseen.load_backbone("efficientnet-lite0")
+    >>> backbone.num_features, len(backbone.class_ids), backbone.transform.size
+    (1280, 1000, 224)
     """
     state = read_weights(weights) if isinstance(weights, (str, Path)) else weights
     if name in VARIANTS:

@@ -54,9 +54,27 @@ class _Normalised:
 
 @dataclass(frozen=True)
 class PhotoTransform(_Normalised):
-    """Resize the short side to `resize` pixels, keep the central `size` x `size`, normalise.
+    r"""Resize the short side to `resize` pixels, keep the central `size` x `size`, normalise each channel.
 
-    With `squash` the photo is resized to a square of `resize` pixels without keeping its proportions.
+    The value x of channel c becomes
+
+    .. math:: (x / 255 - \mathrm{mean}_c) / \mathrm{std}_c
+
+    Args:
+        size: Pixels a side of what the network sees.
+        mean: For red, green and blue; by default ImageNet's.
+        std: For red, green and blue; by default ImageNet's.
+        interpolation: bilinear, bicubic, nearest or lanczos.
+        resize: Pixels of the short side; 0 stands for size / 0.875, as most ImageNet networks are evaluated.
+        squash: Resize to a square of `resize` pixels instead, without keeping the proportions.
+
+    >>> from PIL import Image
+    >>> from unseen import PhotoTransform
+    >>> transform = PhotoTransform(224)
+    >>> transform.resize
+    256
+    >>> transform(Image.new("RGB", (640, 480), "orange")).shape
+    torch.Size([3, 224, 224])
     """
 
     resize: int = 0  # 0: size / 0.875, as most ImageNet networks are evaluated

@@ -45,6 +45,21 @@ class WordVectors:
 
     where every mean leaves out what is not found. A lemma is first looked up whole, as one token joined by '_'. Mode
     "lower" looks everything up in lower case, then as written; "authors" as written only, like the authors' code.
+
+    Args:
+        words: The V words of the vocabulary.
+        vectors: V x S, a row for each word.
+        mode: "lower" or "authors".
+        name: What messages and bundles call these vectors.
+        provenance: Where they came from, as plain JSON values.
+
+    >>> import numpy as np
+    >>> from unseen import WordVectors
+    >>> words = WordVectors(["polar", "bear"], np.array([[0.0, 2.0], [4.0, 0.0]]))
+    >>> words.vector("Polar bear")
+    array([2., 1.], dtype=float32)
+    >>> "panda" in words
+    False
     """
 
     def __init__(

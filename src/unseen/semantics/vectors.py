@@ -80,7 +80,25 @@ class Coverage:
 
 @dataclass(frozen=True)
 class ClassVectors:
-    """The vectors of a taxonomy's N classes, one part (N x S_i float32) a source; rows have length 1, or 0."""
+    r"""The vectors of a taxonomy's N classes, from K sources; :math:`S = S_1 + \dots + S_K`.
+
+    .. math:: X = [X_1, \dots, X_K] / \sqrt{K} \quad (N \times S)
+
+    Args:
+        parts: For each source :math:`X_i`, N x S_i float32, whose rows have length 1, or 0 where nothing is known.
+        names: The names of the sources.
+        provenance: Where each source came from, as plain JSON values.
+        coverage: Which classes have no vector, and which words were missed.
+
+    >>> import numpy as np
+    >>> from unseen import ClassVectors
+    >>> two_classes = np.eye(2, dtype=np.float32), np.eye(2, 3, dtype=np.float32)
+    >>> vectors = ClassVectors(two_classes, ("colour", "shape"), [{}, {}])
+    >>> vectors.matrix.shape
+    (2, 5)
+    >>> np.linalg.norm(vectors.matrix, axis=1).round(4).tolist()
+    [1.0, 1.0]
+    """
 
     parts: tuple[np.ndarray, ...]
     names: tuple[str, ...]
@@ -96,7 +114,24 @@ class ClassVectors:
 
 
 def class_vectors(taxonomy: Taxonomy, semantics: Semantics | Sequence[Semantics]) -> ClassVectors:
-    """The vectors of every class of the taxonomy from one source or several."""
+    r"""The vectors of all N classes of a taxonomy, from one source or several.
+
+    A source encodes class u as :math:`v_u` (S numbers), of which the direction is kept:
+
+    .. math:: x_u = v_u / \lVert v_u \rVert, \quad x_u = 0 \text{ if } v_u = 0
+
+    Args:
+        taxonomy: The hierarchy.
+        semantics: A source, or several, from `unseen.load_vectors`.
+
+    >>> import unseen
+    >>> animals = unseen.Taxonomy.from_edges([("dog", "mammal"), ("zonkey", "mammal"), ("wolphin", "mammal")])
+    >>> vectors = unseen.class_vectors(animals, unseen.load_vectors("glove"))
+    >>> vectors.matrix.shape
+    (4, 100)
+    >>> print(vectors.coverage.describe())
+    2 of 4 classes have no vector (zonkey, wolphin); 2 words were not found, most frequent: zonkey (1), wolphin (1).
+    """
     sources = list(semantics) if isinstance(semantics, Sequence) else [semantics]
     if not sources:
         raise UnseenError(f"No vectors were named. Choose: {OPTIONS}.")
@@ -120,7 +155,19 @@ def _is_source(thing: Any) -> TypeGuard[Semantics]:
 
 
 def load_vectors(spec: str | Path | Semantics | Callable | Sequence) -> list[Semantics]:
-    """What the user named -> the sources: "glove", "text", a file, "glove+text"; or sources, callables, or a list."""
+    """The sources of class vectors that a user names.
+
+    Args:
+        spec: "glove", "text", a file of word vectors, or several joined by "+"; a callable (n names -> n x S matrix);
+            a source; or a list of these.
+
+    >>> import numpy as np
+    >>> import unseen
+    >>> def spelling(names):
+    ...     return np.array([[len(name), name.count("o")] for name in names])
+    >>> [(source.name, source.dim) for source in unseen.load_vectors(["glove", spelling])]
+    [('glove', 100), ('spelling', 2)]
+    """
     if _is_source(spec):
         return [spec]
     if callable(spec):

@@ -27,11 +27,26 @@ FORMAT = 1  # of to_json()
 
 
 class Taxonomy:
-    """An immutable hierarchy of N classes.
+    """An immutable hierarchy of N classes with E edges from a class to a parent.
 
-    `ids`: N strings. `lemmas`: N tuples of names, the first is the one to show. `parent_ptr` int32[N + 1] and
-    `parent_idx` int32[E]: the parents of row u are the rows parent_idx[parent_ptr[u]:parent_ptr[u + 1]].
-    `source` says where it came from. `parents`: for each class its parents' ids, or such a pair (ptr, idx) of arrays.
+    Two arrays hold the edges, `parent_ptr` int32[N + 1] and `parent_idx` int32[E]: the parents of row u are the rows
+    parent_idx[parent_ptr[u]:parent_ptr[u + 1]].
+
+    Args:
+        ids: N different strings.
+        lemmas: N lists of names; the first of each is the one to show.
+        parents: For each class the ids of its parents, or the pair of arrays (parent_ptr, parent_idx).
+        definitions: Id -> definition, where there is one.
+        source: Where the hierarchy came from, as plain JSON values.
+
+    >>> from unseen import Taxonomy
+    >>> animals = Taxonomy.from_edges([("dog", "canine"), ("fox", "canine"), ("canine", "mammal"), ("cat", "mammal")])
+    >>> animals
+    Taxonomy(edges: 5 nodes, 4 edges)
+    >>> animals.ancestors("fox")
+    {'canine': 1, 'mammal': 2}
+    >>> animals.path("fox", "cat")
+    ['fox', 'canine', 'mammal', 'cat']
     """
 
     def __init__(
