@@ -27,6 +27,7 @@ MARKERS = {
     "authors_lists": ["shared_data"],
     "shared_photos": ["shared_data"],
     "bundles": ["slow"],
+    "timm": ["slow"],
     "driver": ["browser", "slow"],
 }
 

@@ -134,6 +134,7 @@ def test_same_padding_is_tensorflows():
         assert row == [0 if place is None else place + 1 for place in expected]
 
 
+@pytest.mark.slow
 def test_timm_takes_the_weights(lite0):
     timm = pytest.importorskip("timm")
     theirs = timm.create_model("tf_efficientnet_lite0", pretrained=False).eval()

@@ -69,6 +69,7 @@ def fifty(shared_photos):
     return full, hidden, network, network.features(torch.stack(pixels)).numpy()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "settings"), [("kin", {"width": 1.0, "ridge": 0.1}), ("dgp", {"epochs": 2})])
 def test_fifty_hidden_classes_and_their_photos(fifty, name, settings):
     """Real classes, photos and network: what is added scores photos as if it had never been hidden."""
@@ -90,6 +91,7 @@ def test_fifty_hidden_classes_and_their_photos(fifty, name, settings):
         assert (rank < 1).mean() > 0.3 and (rank < 5).mean() > 0.6
 
 
+@pytest.mark.slow
 def test_old_classes_keep_their_classifiers_to_the_last_bit(bundle):
     grown = add(bundle, [Node("pup", "pup", DOG), Node("toy-pup", "toy pup", ["pup", POODLE])])
     assert np.array_equal(grown.solution.classifiers[: len(bundle)], bundle.solution.classifiers)

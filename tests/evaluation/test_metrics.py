@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.metrics import balanced_accuracy_score, roc_auc_score, top_k_accuracy_score
 
 from unseen.errors import UnseenError
 from unseen.evaluation import metrics
@@ -81,6 +80,8 @@ def test_averages_equal_plain_loops_however_the_photos_are_split(photos, ties, c
 
 
 def test_hits_agree_with_scikit_learn():
+    from sklearn.metrics import balanced_accuracy_score, top_k_accuracy_score
+
     rng = np.random.default_rng(0)
     scores, labels = (
         rng.normal(size=(500, 30)),
@@ -144,6 +145,8 @@ def test_harmonic_mean():
 
 
 def test_ranking_area_is_scikit_learns_auroc():
+    from sklearn.metrics import roc_auc_score
+
     rng = np.random.default_rng(2)
     high, low = rng.integers(0, 20, 300), rng.integers(-5, 15, 200)  # many ties
     expected = roc_auc_score(np.repeat([1, 0], [300, 200]), np.concatenate([high, low]))

@@ -234,6 +234,7 @@ def scores_by_timm(timm, folder: Path, photos) -> tuple[np.ndarray, dict]:
         return network(torch.stack([transform(photo) for photo in photos])).numpy(), network.pretrained_cfg
 
 
+@pytest.mark.slow
 def test_timm_loads_the_built_in_network(timm, lite, tmp_path):
     from PIL import Image
 

@@ -167,6 +167,7 @@ def test_an_animation_gives_its_first_frame():
     assert close(read_photo(data), np.full((8, 8, 3), [255, 0, 0]), within=0)
 
 
+@pytest.mark.slow
 def test_large_photos_are_refused_before_they_are_decoded():
     enormous = encoded(Image.new("1", (20_000, 20_000)), "PNG")
     with pytest.raises(UnseenError, match=r"20000 x 20000 pixels are more than the limit of 178,956,970"):

@@ -12,7 +12,7 @@ from unseen.methods import method_names
 from unseen.reproduction.compare import compare, markdown, parse_method, table
 from unseen.scoring.candidates import AUTHORS_LISTS
 
-pytestmark = pytest.mark.usefixtures("small_lists")
+pytestmark = [pytest.mark.usefixtures("small_lists"), pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

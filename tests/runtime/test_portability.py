@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 IMPORT_ALL = """
 import os, pkgutil, sys
 
@@ -27,6 +29,7 @@ print(len([name for name in sys.modules if name.startswith("unseen.")]))
 """
 
 
+@pytest.mark.slow
 def test_every_module_imports_without_unix():
     done = subprocess.run([sys.executable, "-c", IMPORT_ALL], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

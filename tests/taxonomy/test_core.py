@@ -260,7 +260,7 @@ def test_arrays_cannot_be_changed():
 
 
 def test_a_long_chain_is_read_and_measured():
-    chain = Taxonomy.from_edges((str(row), str(row + 1)) for row in range(3000))
-    assert chain.depth == 3000
-    assert len(chain.path_to_root("0")) == 3001
-    assert len(chain.ancestor_pairs()[0]) == 3001 * 3002 // 2
+    chain = Taxonomy.from_edges((str(row), str(row + 1)) for row in range(1500))  # more than Python would recurse
+    assert chain.depth == 1500
+    assert len(chain.path_to_root("0")) == 1501
+    assert len(chain.ancestor_pairs()[0]) == 1501 * 1502 // 2

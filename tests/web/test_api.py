@@ -126,6 +126,7 @@ def test_limits_of_size_and_number(client, monkeypatch):
     assert client.post("/api/add", content=b" " * 2_000_000).status_code == 413
 
 
+@pytest.mark.slow
 def test_a_decompression_bomb_is_not_decoded(client):
     bomb = io.BytesIO()
     Image.new("1", (20_000, 20_000)).save(bomb, "PNG")
