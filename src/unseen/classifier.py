@@ -20,14 +20,43 @@ if TYPE_CHECKING:
 
 
 class ZeroShotClassifier(Recogniser):
-    """The classifier that `unseen.load` returns.
+    r"""The classifier that `unseen.load` returns.
 
         model = unseen.load("my-bundle")
         model.classify("photo.jpg", k=5)                             # an Answer: its labels, best first
         model.classify(["a.jpg", "b.jpg"], candidates="unseen")      # a list with an entry for each photo
         model.add("labradoodle", parents=["poodle"])
 
-    `recognition.recogniser` has the steps from photos to answers.
+    The score of class u for a photo with features f (D numbers) is
+
+    .. math:: s_u = w_u \cdot p(f)
+
+    with the class's classifier :math:`w_u` and the method's projection p (both E numbers); most methods only append a 1
+    for the bias. `recognition.recogniser` has the steps from photos to answers.
+
+    Args:
+        bundle: The classes and their classifiers.
+        backbone: The network, if the bundle cannot load it by name.
+        device: cpu, cuda and the like; auto takes a GPU if there is one.
+
+    Here with a network that knows two fruits by their colour:
+
+    >>> import unseen
+    >>> from torch import nn
+    >>> kinds = [("strawberry", "berry"), ("raspberry", "berry"), ("lime", "citrus"), ("lemon", "citrus")]
+    >>> fruits = unseen.Taxonomy.from_edges([*kinds, ("berry", "fruit"), ("citrus", "fruit")])
+    >>> network = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(3, 2, bias=False))
+    >>> _ = nn.init.eye_(network[2].weight)  # red: a strawberry, green: a lime
+    >>> backbone = unseen.from_module(network, ["strawberry", "lime"])
+    >>> model = unseen.ZeroShotClassifier(unseen.train("kin", fruits, "glove", backbone), backbone)
+    >>> from PIL import Image
+    >>> red = Image.new("RGB", (320, 240), "crimson")
+    >>> [label.name for label in model.classify(red, candidates=["lemon", "raspberry"])]
+    ['raspberry', 'lemon']
+    >>> model.add("cranberry", parents="berry")
+    'cranberry'
+    >>> model.classify(red, k=1, candidates=["lemon", "lime", "cranberry"])[0].path
+    ('fruit', 'berry', 'cranberry')
     """
 
     def explain(self, id: str, n: int = 5) -> Explanation:
@@ -65,7 +94,23 @@ class ZeroShotClassifier(Recogniser):
 def load(
     bundle: str | Path | Bundle | None = None, backbone: Backbone | None = None, device: str = "auto"
 ) -> ZeroShotClassifier:
-    """A classifier from a bundle; from the default one, made on first use and kept in the cache, if none is named."""
+    """A classifier from a bundle.
+
+    Args:
+        bundle: Its folder, or the bundle; None: the default one, made on first use and kept in the cache.
+        backbone: The network, if the bundle cannot load it by name.
+        device: cpu, cuda and the like; auto takes a GPU if there is one.
+
+    >>> import unseen
+    >>> from torch import nn
+    >>> network = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(3, 2))
+    >>> backbone = unseen.from_module(network, ["dog", "cat"])
+    >>> animals = unseen.Taxonomy.from_edges([("dog", "mammal"), ("cat", "mammal"), ("fox", "mammal")])
+    >>> bundle = unseen.train("structural", animals, "glove", backbone, out="my-bundle")
+    >>> model = unseen.load("my-bundle", backbone)  # a network in memory is passed again
+    >>> model.bundle.ids
+    ('dog', 'mammal', 'cat', 'fox')
+    """
     if bundle is None:
         bundle = default_bundle()
     if not isinstance(bundle, Bundle):

@@ -69,10 +69,33 @@ def build_store(
 ) -> Built:
     """Features of all photos `images/<class id>/*` in the store `out`, which is made, finished or brought up to date.
 
-    Only photos that are new or have changed are read; what was removed leaves the store. `precision`: fp16 (default) or
-    fp32. `batch`: photos that the network looks at together; on a CPU each thread has a batch of its own. `workers`:
-    processes that read photos, by default one for each CPU of this process, at most 8; 0 reads here.
-    `retry_unreadable` gives files that could not be read another chance though they have not changed.
+    Only photos that are new or have changed are read; what was removed leaves the store.
+
+    Args:
+        images: A folder with a folder of photos for each class.
+        out: The folder of the store.
+        backbone: The network, which makes D features of a photo.
+        precision: fp16 (default) or fp32.
+        batch: Photos that the network looks at together; on a CPU each thread has a batch of its own.
+        workers: Processes that read photos, by default one for each CPU of this process, at most 8; 0 reads here.
+        retry_unreadable: Give files that could not be read another chance though they have not changed.
+        show_progress: Whether to show a progress bar.
+
+    >>> from pathlib import Path
+    >>> import unseen
+    >>> from PIL import Image
+    >>> from torch import nn
+    >>> for id in ("dog", "cat"):
+    ...     Path("photos", id).mkdir(parents=True)
+    ...     Image.new("RGB", (320, 240), "orange").save(f"photos/{id}/1.jpg")
+    >>> network = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(3, 2))
+    >>> backbone = unseen.from_module(network, ["dog", "cat"])
+    >>> unseen.build_store("photos", "features", backbone, workers=0).new
+    2
+    >>> Image.new("RGB", (320, 240), "grey").save("photos/cat/2.jpg")
+    >>> again = unseen.build_store("photos", "features", backbone, workers=0)
+    >>> again.photos, again.new
+    (3, 1)
     """
     images, out, started = Path(images), Path(out), time.monotonic()
     if batch is None:

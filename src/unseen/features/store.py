@@ -73,12 +73,29 @@ class SeenFeatures:
 
 
 class FeatureStore:
-    """A finished store.
+    """A finished store of the features of photos; `unseen.build_store` makes one, `FeatureStore.open` reads it.
 
-        store = FeatureStore.open("features-of-my-photos")
-        for features, class_ids, paths in store.batches(1024): ...
+    Args:
+        path: Its folder.
+        about: What store.json tells: the network and the precision.
+        contents: Class id -> [photos, unreadable files].
 
-    `unseen.build_store` makes one.
+    >>> from pathlib import Path
+    >>> import unseen
+    >>> from PIL import Image
+    >>> from torch import nn
+    >>> for id in ("dog", "cat"):
+    ...     Path("photos", id).mkdir(parents=True)
+    ...     Image.new("RGB", (320, 240), "orange").save(f"photos/{id}/1.jpg")
+    >>> network = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(3, 2))
+    >>> backbone = unseen.from_module(network, ["dog", "cat"])
+    >>> built = unseen.build_store("photos", "features", backbone, workers=0)
+    >>> store = unseen.FeatureStore.open("features")
+    >>> len(store), store.num_features
+    (2, 3)
+    >>> for features, class_ids, paths in store.batches(1024):
+    ...     print(features.shape, class_ids, paths)
+    (2, 3) ['cat', 'dog'] ['cat/1.jpg', 'dog/1.jpg']
     """
 
     def __init__(self, path: Path, about: dict[str, Any], contents: dict[str, list[int]]):

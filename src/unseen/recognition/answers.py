@@ -9,7 +9,13 @@ from typing import Any, overload
 
 @dataclass(frozen=True)
 class Label:
-    """One class that a photo may show. Scores rank the classes for one photo; they are not probabilities."""
+    """One class that a photo may show. Scores rank the classes for one photo; they are not probabilities.
+
+    >>> from unseen import Label
+    >>> okapi = Label("n02439398", "okapi", 3.2, False, 0.7, ("entity", "giraffe", "okapi"))
+    >>> print(okapi.name, okapi.score, " > ".join(okapi.path))
+    okapi 3.2 entity > giraffe > okapi
+    """
 
     id: str
     name: str
@@ -26,6 +32,7 @@ class Label:
 class Answer(Sequence[Label]):
     """What one photo shows: its labels, best first. Iterating or indexing an answer gives the labels.
 
+    >>> from unseen import Answer, Label
     >>> okapi = Label("n02439398", "okapi", 3.2, False, 0.7, ("entity", "giraffe", "okapi"))
     >>> answer = Answer((okapi,))
     >>> answer[0].name, [label.id for label in answer], len(answer)
@@ -50,7 +57,13 @@ class Answer(Sequence[Label]):
 
 @dataclass(frozen=True)
 class Unreadable:
-    """Stands in a list of answers for a photo that could not be read."""
+    """Stands in a list of answers for a photo that could not be read.
+
+    >>> from unseen import Answer, Unreadable
+    >>> answers = [Answer(()), Unreadable("notes.txt", "is not a picture in any format that Pillow reads.")]
+    >>> [found.photo for found in answers if isinstance(found, Unreadable)]
+    ['notes.txt']
+    """
 
     photo: str  # its path; "photo 3" where the third of a list has none
     why: str

@@ -24,7 +24,22 @@ class Neighbour:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why a class answers as it does: what it is, where it stands, and which seen classes its classifier comes from."""
+    """Why a class answers as it does: what it is, where it stands, and which seen classes its classifier comes from.
+
+    >>> import unseen
+    >>> from torch import nn
+    >>> kinds = [("strawberry", "berry"), ("raspberry", "berry"), ("lime", "citrus"), ("lemon", "citrus")]
+    >>> fruits = unseen.Taxonomy.from_edges([*kinds, ("berry", "fruit"), ("citrus", "fruit")])
+    >>> network = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(3, 2, bias=False))
+    >>> _ = nn.init.eye_(network[2].weight)  # red: a strawberry, green: a lime
+    >>> backbone = unseen.from_module(network, ["strawberry", "lime"])
+    >>> model = unseen.load(unseen.train("kin", fruits, "glove", backbone), backbone)
+    >>> why = model.explain("raspberry")
+    >>> why.seen, why.path
+    (False, ('fruit', 'berry', 'raspberry'))
+    >>> why.neighbours[0].path
+    ('raspberry', 'berry', 'strawberry')
+    """
 
     id: str
     name: str
