@@ -12,9 +12,18 @@ from unseen.runtime.records import Record
 
 @dataclass(frozen=True)
 class Holdout(Record):
-    """The check on hidden seen classes: how often a class's own known classifier is found again, in per cent.
+    """The check on hidden seen classes: how often a class's own known classifier is found again.
 
-    `hit_1` and `hit_5` are None where the method predicts no classifiers for hidden classes.
+        hit@k = 100 * share of classes i with  cos(known_i, predicted_i)  among the k largest  cos(known_i, predicted_j)
+
+    Args:
+        classes: How many were hidden.
+        hit_1: Hit@1 in per cent; None where the method predicts no classifiers for hidden classes.
+        hit_5: Hit@5 likewise.
+
+    >>> import unseen
+    >>> unseen.Holdout(classes=10, hit_1=40.0, hit_5=90.0).to_json()
+    {'classes': 10, 'hit@1': 40.0, 'hit@5': 90.0}
     """
 
     classes: int
@@ -24,7 +33,19 @@ class Holdout(Record):
 
 @dataclass(frozen=True)
 class TrainingRecord(Record):
-    """What stage 1 took, with loading and hold-out check; `unseen.FitRecord` tells what the method itself did."""
+    """What stage 1 took, with loading and hold-out check; `unseen.FitRecord` tells what the method itself did.
+
+    Args:
+        seconds: Wall-clock time, before an interruption too.
+        peak_memory_mb: The most memory held; None where the system does not tell.
+        holdout: The check on hidden seen classes, if one was asked for.
+
+    >>> import unseen
+    >>> saved = {"train_seconds": 1.5, "holdout": {"classes": 10, "hit@1": 40.0, "hit@5": 90.0}}
+    >>> record = unseen.TrainingRecord.from_json(saved)
+    >>> record.seconds, record.holdout.hit_1
+    (1.5, 40.0)
+    """
 
     seconds: float | None = field(default=None, metadata={"key": "train_seconds"})
     peak_memory_mb: float | None = None
@@ -41,29 +62,74 @@ class Validation(Record):
 
 @dataclass(frozen=True)
 class FinetuneRecord(Record):
-    """Stage 2: how it was run and what it saw."""
+    """Stage 2: how it was run and what it saw.
+
+    Args:
+        epochs: How many were done.
+        steps: How often the weights were changed.
+        photos: How many there were to learn from.
+        seconds: Wall-clock time, before an interruption too.
+        photos_per_s: How fast they were learned from.
+        processes: How many worked on it together.
+        settings: Those of `unseen.FinetuneSettings`.
+        best_validation: The best accuracy on the photos kept aside, and after which epoch; None without such photos.
+        peak_memory_mb: The most memory held; None where the system does not tell.
+        validation_photos: How many were kept aside.
+        unreadable: How many photos could not be read.
+        unreadable_photos: The first of them, each with its reason.
+        empty_classes: Folders without a photo.
+        skipped_classes: Folders of classes that are not seen ones.
+        seed: From which all chance followed.
+        made_from: Checksums of network, classifiers and list of photos.
+
+    >>> import unseen
+    >>> record = unseen.FinetuneRecord(
+    ...     epochs=2, steps=8, photos=256, seconds=16.0, photos_per_s=32.0, processes=1, settings={"batch": 64},
+    ...     best_validation=None, peak_memory_mb=None,
+    ... )
+    >>> unseen.FinetuneRecord.from_json(record.to_json()) == record
+    True
+    """
 
     epochs: int
     steps: int
     photos: int
-    seconds: float  # before an interruption too
+    seconds: float
     photos_per_s: float
     processes: int
-    settings: dict[str, Any]  # of FinetuneSettings
+    settings: dict[str, Any]
     best_validation: Validation | None = field(metadata={"record": Validation})
-    peak_memory_mb: float | None  # None where the system does not tell
+    peak_memory_mb: float | None
     validation_photos: int = 0
     unreadable: int = 0
-    unreadable_photos: list[str] = field(default_factory=list)  # the first of them, each with its reason
+    unreadable_photos: list[str] = field(default_factory=list)
     empty_classes: int = 0
     skipped_classes: int = 0
     seed: int | None = None
-    made_from: dict[str, str] = field(default_factory=dict)  # checksums of network, classifiers and list of photos
+    made_from: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class CalibrationRecord(Record):
-    """What was chosen on hidden seen classes."""
+    """What was chosen on hidden seen classes.
+
+        score of class u = projection(f) . classifiers[u] - seen_shift [u is seen]
+        the photo shows a seen class where  max over c of softmax(W f + b)_c >= novelty_threshold
+
+    Args:
+        seen_shift: What is taken off the scores of seen classes.
+        novelty_threshold: Of the network's confidence over its own classes, 0..1.
+        harmonic_on_hidden: Harmonic mean of seen and hidden accuracy in per cent, with the shift.
+        harmonic_without: The same without it.
+        hidden_classes: How many seen classes played the unseen ones.
+        photos: How many photos it was chosen on.
+        novelty_auroc: How well confidence tells hidden classes from the others, 0.5 (not at all) to 1.
+
+    >>> import unseen
+    >>> record = unseen.CalibrationRecord(seen_shift=0.25, novelty_threshold=0.5, hidden_classes=200)
+    >>> record.to_json()
+    {'seen_shift': 0.25, 'novelty_threshold': 0.5, 'hidden_classes': 200}
+    """
 
     seen_shift: float
     novelty_threshold: float

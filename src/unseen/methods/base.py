@@ -3,19 +3,6 @@
 A method turns a `Problem` into a `Solution`: a matrix with a row for every class, and a projection that brings photo
 features into the same space, so that `projection(features) @ classifiers[u]` is the score of class u. For most methods
 the projection only appends a 1 for the bias; for ConSE and the like it is where the method lives.
-
-A method of your own is a subclass with `fit` and `predict`; `@register("name")` makes it available by name, and
-`--method my_module:Nearest` finds it on the command line:
-
-    @register("nearest")
-    class Nearest(Method):
-        def fit(self, problem, run):
-            return Solution(self.predict(problem, {}), Append1())
-
-        def predict(self, problem, state, rows=None):
-            vectors = problem.vectors.matrix
-            alike = vectors[problem.rows_or_all(rows)] @ vectors[problem.seen].T
-            return problem.targets()[alike.argmax(1)]
 """
 
 from __future__ import annotations
@@ -44,6 +31,15 @@ class Solution:
         record: Facts about the fit: loss, epochs, number of weights and the like.
         answers: N, bool, from `Method.answers`: False where the method has no answer; None: it answers all.
         trust: N, 0..1, from `Method.trust`: how well seen classes support a class; None: the method cannot tell.
+
+    >>> import numpy as np
+    >>> import unseen
+    >>> from unseen.methods.projections import Append1  # f -> [f; 1]
+    >>> classifiers = np.float32([[1, 0, 0], [0, 1, 0.5]])  # weight and bias of two classes
+    >>> solution = unseen.Solution(classifiers, Append1())
+    >>> features = np.float32([[3, 4]])  # of one photo
+    >>> solution.projection(features) @ solution.classifiers.T
+    array([[3. , 4.5]], dtype=float32)
     """
 
     classifiers: np.ndarray
@@ -68,8 +64,29 @@ class NoSettings:
 class Method(ABC):
     """Base class of all methods, with the defaults of what a method may leave out.
 
+    A method of your own is a subclass with `fit` and `predict`, as below. `--method my_module:Nearest` finds it on the
+    command line, and `@unseen.register("nearest")` above the class makes it available by that name.
+
     Args:
         settings: An instance of the method's `Settings`; without one, the defaults.
+
+    >>> import numpy as np
+    >>> import unseen
+    >>> from unseen.methods.projections import Append1
+    >>> class Nearest(unseen.Method):
+    ...     def fit(self, problem, run):
+    ...         return unseen.Solution(self.predict(problem, {}), Append1())
+    ...
+    ...     def predict(self, problem, state, rows=None):
+    ...         vectors = problem.vectors.matrix
+    ...         alike = vectors[problem.rows_or_all(rows)] @ vectors[problem.seen].T
+    ...         return problem.targets()[alike.argmax(1)]  # of the seen class with the most similar name
+    >>> animals = unseen.Taxonomy.from_edges([("dog", "animal"), ("cat", "animal"), ("kitten", "animal")])
+    >>> vectors = unseen.class_vectors(animals, unseen.load_vectors("glove"))
+    >>> seen = animals.indices(["dog", "cat"])
+    >>> problem = unseen.Problem(animals, vectors, seen, np.float32([[1, 0], [0, 1]]))
+    >>> Nearest().predict(problem, {}, animals.indices(["kitten"]))  # as for cat
+    array([[0., 1.]], dtype=float32)
     """
 
     name: ClassVar[str]  # given by @register

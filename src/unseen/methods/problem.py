@@ -25,6 +25,15 @@ class Problem:
         seen: M, int64: rows of the taxonomy, in the backbone's class order.
         classifiers: M x P, float32: [weight, bias] as the network holds them, not normalised.
         features: Of photos of seen classes, for methods that learn from photos.
+
+    >>> import numpy as np
+    >>> import unseen
+    >>> animals = unseen.Taxonomy.from_edges([("dog", "animal"), ("cat", "animal"), ("fox", "animal")])
+    >>> vectors = unseen.class_vectors(animals, unseen.load_vectors("glove"))
+    >>> known = np.float32([[3, 4, 0], [0, 5, 0]])  # two weights and a bias each
+    >>> problem = unseen.Problem(animals, vectors, animals.indices(["dog", "cat"]), known)
+    >>> problem.targets()
+    array([[0.6, 0.8, 0. ], [0. , 1. , 0. ]], dtype=float32)
     """
 
     taxonomy: Taxonomy

@@ -22,6 +22,13 @@ class FitRecord(Record):
         fit_peak_memory_mb: The most memory held by the end of the fit.
         chosen: Settings that the method chose by itself.
         extra: JSON values, by names of the method's own.
+
+    >>> import unseen
+    >>> record = unseen.FitRecord(loss=0.02, epochs=300, extra={"neighbours": 5})
+    >>> record.to_json()
+    {'neighbours': 5, 'loss': 0.02, 'epochs': 300}
+    >>> unseen.FitRecord.from_json(record.to_json()) == record
+    True
     """
 
     loss: float | None = None

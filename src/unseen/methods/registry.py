@@ -23,7 +23,18 @@ _registered: dict[str, type[Method]] = {}  # by name and by module:Class
 
 
 def register(name: str) -> Callable[[M], M]:
-    """Make a method available by name: `@register("kin")` above its class."""
+    """Make a method available by name: `@register("kin")` above its class.
+
+    Args:
+        name: What `--method` and `unseen.train` call it. Names of built-in methods are taken.
+
+    >>> import unseen
+    >>> @unseen.register("kin")
+    ... class MyKin(unseen.Method):
+    ...     "With `fit` and `predict`: `unseen.Method` has an example."
+    Traceback (most recent call last):
+    unseen.errors.UnseenError: kin is a built-in method: register MyKin under another name
+    """
 
     def keep(kind: M) -> M:
         if _built_in().get(name, kind.__module__) != kind.__module__:
@@ -47,7 +58,12 @@ def _built_in() -> dict[str, str]:
 
 
 def method_names() -> list[str]:
-    """All methods: the built-in ones, then those registered by others."""
+    """All methods: the built-in ones, then those registered by others.
+
+    >>> import unseen
+    >>> unseen.method_names()
+    ['dgp', 'gat', 'gcnz', 'sgcn', 'kin', 'conse', 'devise', 'eszsl', 'exem', 'network', 'structural', 'sync'...]
+    """
     return list(dict.fromkeys([*_built_in(), *(kind.name for kind in _registered.values())]))
 
 

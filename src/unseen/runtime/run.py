@@ -18,17 +18,35 @@ if TYPE_CHECKING:
 
 @dataclass
 class Run:
-    """The circumstances of a fit: they do not change what is computed, but for the seed."""
+    """The circumstances of a fit: they do not change what is computed, but for the seed.
 
-    folder: Path | None = None  # checkpoints and log.jsonl; None keeps nothing on disk
+    Args:
+        folder: Where checkpoints and log.jsonl go; None keeps nothing on disk.
+        seed: From which all chance follows.
+        device: cpu, cuda and the like; auto takes a GPU if there is one.
+        resume: Continue from the checkpoint in `folder`.
+        show_progress: Show a progress bar.
+        checkpoint_every: Steps from one checkpoint to the next; in stage 1 a step is an epoch.
+        records: What `log` was told, for the bundle.
+        started: When this process began, on the monotonic clock.
+        spent: Seconds that the processes before this one took, where it goes on with their work.
+
+    >>> import unseen
+    >>> run = unseen.Run(seed=7, device="cpu")
+    >>> run.log(epoch=1, loss=0.5)
+    >>> run.records
+    [{'seconds': ..., 'epoch': 1, 'loss': 0.5}]
+    """
+
+    folder: Path | None = None
     seed: int = 0
     device: str = "auto"
-    resume: bool = False  # continue from the checkpoint in `folder`
+    resume: bool = False
     show_progress: bool = True
     checkpoint_every: int = 100
-    records: list[dict] = field(default_factory=list)  # what log() was told, for the bundle
+    records: list[dict] = field(default_factory=list)
     started: float = field(default_factory=time.monotonic)
-    spent: float = 0.0  # seconds that the processes before this one took, where it goes on with their work
+    spent: float = 0.0
 
     def __post_init__(self):
         if not 0 <= self.seed < 2**63:
