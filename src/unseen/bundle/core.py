@@ -46,13 +46,47 @@ if TYPE_CHECKING:
 class Bundle:
     """A classifier for each of the N classes of a hierarchy, and all that is needed to use and to audit them.
 
-    A photo with the features f (D) has the score `projection(f) . classifiers[u]` for class u; both are parts of
-    `solution`. `unseen.train` makes bundles, `unseen.load` makes a classifier for photos of one.
+    `unseen.train` makes bundles, `unseen.load` makes a classifier for photos of one.
+
+        score of class u for the features f (D) = projection(f) . classifiers[u]        both are parts of `solution`
+
+    Args:
+        taxonomy: The hierarchy, N nodes.
+        seen: M, int64: rows of the taxonomy, in the backbone's class order.
+        known: M x P, float32: the network's own classifiers of the seen classes, [weight, bias].
+        vectors: What is known of each node in numbers (N x S).
+        solution: What the method found: classifiers (N x E) and projection (D -> E).
+        method: Its name.
+        settings: Its settings.
+        backbone: Facts about the network that they were made for.
+        seed: Of the training.
+        log: Of the training.
+        added: Classes that were not there when it was trained.
+        connecting: Nodes that came along from WordNet to link those in.
+        precision: How the classifiers are stored, fp32 or fp16.
+        network: Finetuned weights.
+        training: What stage 1 took.
+        finetuning: What stage 2 took, after it.
+        calibration: What `unseen.calibrate` chose.
+        guessed: Added classes whose text vector is the mean of their parents'.
+        made: When, and with which versions.
+        path: Where it is saved.
+        origin: Where the bundle is saved that this one is a change of.
+
+    >>> import unseen
+    >>> from torch import nn
+    >>> animals = unseen.Taxonomy.from_edges([("dog", "animal"), ("cat", "animal"), ("fox", "animal")])
+    >>> network = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(3, 2))
+    >>> backbone = unseen.from_module(network, ["dog", "cat"])
+    >>> bundle = unseen.train("structural", animals, "glove", backbone)
+    >>> folder = bundle.save("my-bundle")
+    >>> unseen.Bundle.load(folder).seen_ids
+    ['dog', 'cat']
     """
 
     taxonomy: Taxonomy
-    seen: np.ndarray  # M, int64: rows of the taxonomy, in the backbone's class order
-    known: np.ndarray  # M x P, float32: the network's own classifiers of the seen classes, [weight, bias]
+    seen: np.ndarray
+    known: np.ndarray
     vectors: ClassVectors
     solution: Solution
     method: str
@@ -60,17 +94,17 @@ class Bundle:
     backbone: BackboneInfo
     seed: int = 0
     log: list[dict] = field(default_factory=list)
-    added: list[str] = field(default_factory=list)  # classes that were not there when it was trained
-    connecting: list[str] = field(default_factory=list)  # nodes that came along from WordNet to link those in
-    precision: str = "fp32"  # how the classifiers are stored
-    network: dict[str, np.ndarray] | None = None  # finetuned weights
+    added: list[str] = field(default_factory=list)
+    connecting: list[str] = field(default_factory=list)
+    precision: str = "fp32"
+    network: dict[str, np.ndarray] | None = None
     training: TrainingRecord = field(default_factory=TrainingRecord)
-    finetuning: FinetuneRecord | None = None  # after stage 2
+    finetuning: FinetuneRecord | None = None
     calibration: CalibrationRecord | None = None
-    guessed: list[str] = field(default_factory=list)  # added classes whose text vector is the mean of their parents'
+    guessed: list[str] = field(default_factory=list)
     made: dict[str, Any] = field(default_factory=lambda: _circumstances())
-    path: Path | None = None  # where it is saved
-    origin: Path | None = None  # where the bundle is saved that this one is a change of
+    path: Path | None = None
+    origin: Path | None = None
 
     def __len__(self) -> int:
         return len(self.taxonomy)

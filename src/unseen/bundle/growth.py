@@ -38,9 +38,24 @@ def add(
     Parents that only WordNet has come along with what is above them. For a WordNet id, names and parents may be left
     out. A node that so far only connected others becomes a class, with the classifier that it has.
 
-    `vectors`: the bundle's file of word vectors where it lies now, or its callable, if the bundle cannot find them.
-    `out` saves the result there; a bundle in that place other than this one is replaced only on `overwrite`.
-    `trust_code`: import the bundle's method where it is one of your own; `say` is told from where.
+    Args:
+        bundle: Stays as it is.
+        nodes: The new classes.
+        vectors: The bundle's file of word vectors where it lies now, or its callable, if the bundle cannot find them.
+        out: Where to save the result.
+        overwrite: Replace a bundle in `out`, if it is another one than this.
+        trust_code: Import the bundle's method where it is one of your own.
+        say: Is told from where.
+
+    >>> import unseen
+    >>> from torch import nn
+    >>> animals = unseen.Taxonomy.from_edges([("dog", "animal"), ("cat", "animal"), ("fox", "animal")])
+    >>> network = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(3, 2))
+    >>> backbone = unseen.from_module(network, ["dog", "cat"])
+    >>> bundle = unseen.train("structural", animals, "glove", backbone)
+    >>> grown = unseen.add(bundle, [unseen.Node("labradoodle", "labradoodle", ["dog"])])
+    >>> grown.added, grown.solution.classifiers.shape  # a row for each of the five classes
+    (['labradoodle'], (5, 4))
     """
     if out is not None:
         bundle.check_output(out, overwrite)
@@ -81,7 +96,20 @@ def already_classes(bundle: Bundle, nodes: Sequence[Node]) -> list[str]:
 def remove(bundle: Bundle, ids: Sequence[str], out: str | Path | None = None, overwrite: bool = False) -> Bundle:
     """The bundle without these classes; their children go to their parents. Seen classes cannot be removed.
 
-    `out` and `overwrite` as in `add`.
+    Args:
+        bundle: Stays as it is.
+        ids: The classes to remove.
+        out: Where to save the result.
+        overwrite: Replace a bundle in `out`, if it is another one than this.
+
+    >>> import unseen
+    >>> from torch import nn
+    >>> animals = unseen.Taxonomy.from_edges([("dog", "animal"), ("cat", "animal"), ("fox", "animal")])
+    >>> network = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(3, 2))
+    >>> backbone = unseen.from_module(network, ["dog", "cat"])
+    >>> bundle = unseen.train("structural", animals, "glove", backbone)
+    >>> unseen.remove(bundle, ["fox"]).ids
+    ('dog', 'animal', 'cat')
     """
     if out is not None:
         bundle.check_output(out, overwrite)
@@ -118,7 +146,21 @@ def rename(
 ) -> Bundle:
     """The bundle with other names for a class. Its classifier stays: for another one, remove the class and add it.
 
-    `out` and `overwrite` as in `add`.
+    Args:
+        bundle: Stays as it is.
+        id: The class.
+        names: All its names from now on, the one to show first.
+        out: Where to save the result.
+        overwrite: Replace a bundle in `out`, if it is another one than this.
+
+    >>> import unseen
+    >>> from torch import nn
+    >>> animals = unseen.Taxonomy.from_edges([("dog", "animal"), ("cat", "animal"), ("fox", "animal")])
+    >>> network = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(3, 2))
+    >>> backbone = unseen.from_module(network, ["dog", "cat"])
+    >>> bundle = unseen.train("structural", animals, "glove", backbone)
+    >>> unseen.rename(bundle, "fox", ["red fox", "Vulpes vulpes"]).taxonomy.name("fox")
+    'red fox'
     """
     if out is not None:
         bundle.check_output(out, overwrite)

@@ -43,10 +43,38 @@ def calibrate(
 ) -> Bundle:
     """The bundle with a chosen seen-shift and novelty threshold, as its `calibration`.
 
-    `images` are photos of seen classes; others in the folder are never looked at. The hidden classes compete with the
-    unseen `candidates` as well as with the seen ones, as unseen classes will in use. `backbone` and `semantics` are
-    needed only where the bundle cannot load them by name. `out` saves the result there; a bundle in that place other
-    than this one is replaced only on `overwrite`.
+        score of class u = projection(f) . classifiers[u] - seen_shift [u is seen]
+
+    The method is fitted again without a share of the seen classes. These then compete with the unseen `candidates` as
+    well as with the seen ones, as unseen classes will in use; the shift with the best harmonic mean is kept.
+
+    Args:
+        bundle: Stays as it is.
+        images: Photos of seen classes, DIR/<id>/*, or a feature store; photos of other classes are never looked at.
+        holdout: The share of seen classes to hide.
+        candidates: The unseen classes that they compete with, by name; see `unseen.scoring.candidates`.
+        say: Is told what a user should know.
+        backbone: The network, where the bundle cannot load it by name.
+        run: Seed, device and the like; by default with the bundle's seed.
+        semantics: The sources of the class vectors, where the bundle cannot load them by name.
+        out: Where to save the result.
+        overwrite: Replace a bundle in `out`, if it is another one than this.
+
+    >>> from pathlib import Path
+    >>> import unseen
+    >>> from PIL import Image
+    >>> from torch import nn
+    >>> edges = [("red", "colour"), ("green", "colour"), ("blue", "colour"), ("crimson", "red"), ("navy", "blue")]
+    >>> network = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(3, 3, bias=False))
+    >>> _ = nn.init.eye_(network[-1].weight)  # it sees how red, green and blue a photo is
+    >>> backbone = unseen.from_module(network, ["red", "green", "blue"])
+    >>> bundle = unseen.train("structural", unseen.Taxonomy.from_edges(edges), "glove", backbone)
+    >>> for colour in ["red", "green", "blue"]:
+    ...     Path("photos", colour).mkdir(parents=True)
+    ...     Image.new("RGB", (8, 8), colour).save(f"photos/{colour}/plain.png")
+    >>> calibrated = unseen.calibrate(bundle, "photos", holdout=0.34, backbone=backbone)
+    >>> calibrated.calibration.hidden_classes, calibrated.calibration.photos
+    (1, 3)
     """
     if out is not None:
         bundle.check_output(out, overwrite)

@@ -27,21 +27,53 @@ BATCH = 1024  # photos
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Figures in per cent. `image` averages over photos, `class` over the classes that have photos."""
+    """What `unseen.evaluate` finds; figures are in per cent.
+
+        image  hit@k = 100 / photos * sum over photos of [true class among the k best]
+        class  hit@k = mean of that over the classes that have photos
+        generalised, harmonic = 2 s u / (s + u)  for seen and unseen accuracy s, u
+
+    Args:
+        candidates: Which classes competed, by the name of the list.
+        candidate_classes: How many.
+        listed_classes: How many without the seen classes that were added to the list.
+        classes: How many of them have photos.
+        images: How many photos were counted.
+        unreadable: How many photos could not be read.
+        skipped_classes: Folders that the bundle does not know, or that are not among the candidates.
+        ties: What a tie is worth: realistic, optimistic or pessimistic.
+        seen_shift: What was taken off the scores of seen classes.
+        image: Hit@k by k, averaged over photos.
+        class_: The same averaged over classes; "class" in `as_dict`.
+        generalised: Seen and unseen accuracy, where photos of both are among those evaluated.
+        novelty: The same with a novelty detector, where one is asked for.
+        per_class: Number of photos and Hit@k of each class.
+        curve: Unseen over seen accuracy for every shift, where both kinds compete.
+
+    >>> import unseen
+    >>> hits = {"hit@1": 50.0, "hit@5": 100.0}
+    >>> result = unseen.Evaluation(
+    ...     candidates="unseen", candidate_classes=9, listed_classes=9, classes=1, images=2, unreadable=0,
+    ...     skipped_classes=0, ties="realistic", seen_shift=0.0, image=hits, class_=hits, generalised=None,
+    ...     novelty=None, per_class=[{"id": "fox", "photos": 2, **hits}],
+    ... )
+    >>> result.as_dict()["class"]["hit@5"]
+    100.0
+    """
 
     candidates: str
     candidate_classes: int
-    listed_classes: int  # of the list, without the seen classes that were added to it
-    classes: int  # of those evaluated: with photos
+    listed_classes: int
+    classes: int
     images: int
     unreadable: int
-    skipped_classes: int  # folders that the bundle does not know, or that are not among the candidates
+    skipped_classes: int
     ties: str
     seen_shift: float
     image: dict[str, float | None]
     class_: dict[str, float | None]
-    generalised: dict[str, Any] | None  # where photos of seen and of unseen classes are among those evaluated
-    novelty: dict[str, Any] | None  # the same with a novelty detector, where one is asked for
+    generalised: dict[str, Any] | None
+    novelty: dict[str, Any] | None
     per_class: list[dict[str, Any]]
     curve: SeenUnseenCurve | None = None
 
@@ -66,9 +98,35 @@ def evaluate(
 ) -> Evaluation:
     """Rank the true class of every photo in one or more folders (or feature stores) among the candidates.
 
-    `seen_shift` is taken off the scores of seen classes. `novelty` is a threshold of the network's confidence: figures
-    with it are reported beside the others; photos above it compete among seen classes only, the rest among unseen ones.
-    Either may be "auto": what `unseen.calibrate` chose for the bundle.
+    Args:
+        model: From `unseen.load`.
+        images: Photos by class id, DIR/<id>/*, or feature stores; only those of candidates count.
+        candidates: Ids, or the name of a list such as unseen, seen or hops:2; see `unseen.scoring.candidates`.
+        with_seen: Let the seen classes compete too.
+        seen_shift: Taken off the scores of seen classes; "auto": what `unseen.calibrate` chose for the bundle.
+        ties: What a tie is worth: realistic, optimistic or pessimistic; see `unseen.evaluation.metrics`.
+        ks: The k of Hit@k.
+        novelty: A threshold of the network's confidence, or "auto": figures with it are reported beside the others.
+            Photos that reach it compete among seen classes only, the rest among unseen ones.
+        workers: Processes that read photos.
+        show_progress: Show a progress bar.
+        say: Is told what a user should know.
+
+    >>> from pathlib import Path
+    >>> import unseen
+    >>> from PIL import Image
+    >>> from torch import nn
+    >>> edges = [("red", "colour"), ("green", "colour"), ("blue", "colour"), ("crimson", "red"), ("navy", "blue")]
+    >>> network = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(3, 3, bias=False))
+    >>> _ = nn.init.eye_(network[-1].weight)  # it sees how red, green and blue a photo is
+    >>> backbone = unseen.from_module(network, ["red", "green", "blue"])
+    >>> bundle = unseen.train("structural", unseen.Taxonomy.from_edges(edges), "glove", backbone)
+    >>> for colour in ["crimson", "navy"]:
+    ...     Path("photos", colour).mkdir(parents=True)
+    ...     Image.new("RGB", (8, 8), colour).save(f"photos/{colour}/plain.png")
+    >>> model = unseen.load(bundle, backbone)
+    >>> unseen.evaluate(model, "photos", "unseen", ks=[1, 2], workers=0, show_progress=False).image
+    {'hit@1': 100.0, 'hit@2': 100.0}
     """
     seen_shift = _chosen("seen_shift", seen_shift, model.bundle, "seen_shift")
     novelty = None if novelty is None else _chosen("novelty", novelty, model.bundle, "novelty_threshold")

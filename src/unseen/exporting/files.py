@@ -61,9 +61,30 @@ def export(
     candidates: str | Sequence[str] = "any",
     half: bool = False,
 ) -> dict[str, Any]:
-    """Write `out` in one of the KINDS for the chosen classes; what was written, and how far it was checked.
+    """Write one file (or for timm a folder) for C chosen classes; returns what was written, and how far it was checked.
 
-    `half` stores the weights in 16 bits; they are computed with in 32 bits again, wherever the file is read.
+    Shapes: photos are B x 3 x H x W, scores B x C.
+
+    Args:
+        model: From `unseen.load`.
+        kind: onnx, torch or timm.
+        out: The file or folder to write, which must not exist.
+        candidates: Ids, or the name of a list such as any, unseen or hops:2; see `unseen.scoring.candidates`.
+        half: Store the weights in 16 bits; they are computed with in 32 bits again, wherever the file is read.
+
+    >>> import unseen
+    >>> from torch import nn
+    >>> animals = unseen.Taxonomy.from_edges([("dog", "animal"), ("cat", "animal"), ("fox", "animal")])
+    >>> network = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(3, 2))
+    >>> backbone = unseen.from_module(network, ["dog", "cat"])
+    >>> bundle = unseen.train("structural", animals, "glove", backbone)
+    >>> model = unseen.load(bundle, backbone)
+    >>> written = unseen.export(model, "torch", "animals.safetensors", ["dog", "cat", "fox"])
+    >>> written["classes"], written["last_layer"]
+    (3, '2')
+    >>> from safetensors.torch import load_file
+    >>> load_file("animals.safetensors")["2.weight"].shape  # a row for each class
+    torch.Size([3, 3])
     """
     if kind not in KINDS:
         raise UnseenError(f"no export to {kind!r}; there are: {', '.join(KINDS)}")

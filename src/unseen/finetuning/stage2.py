@@ -38,17 +38,38 @@ def finetune(
     backbone: Backbone | None = None,
     say: Callable[[str], None] = lambda message: None,
 ) -> Bundle:
-    """The bundle with a network finetuned on photos of seen classes; see the module's docstring.
+    """The bundle with a network f finetuned on photos of seen classes, under their predicted classifiers.
+
+        loss = cross-entropy of  [f(photo); 1] . W~[seen]        trained: all of f      frozen: W~ (N x P)
 
     Args:
+        bundle: Stays as it is.
         images: Photos by class id, DIR/<id>/*, or a folder of tar shards.
         out: Where to save the bundle; checkpoints are kept there while it runs.
+        settings: Epochs, learning rate and the like; by default the paper's.
+        run: Seed, device and the like.
         resume: Continue an interrupted finetuning in `out`; a finished one with the same settings is returned as it is.
         overwrite: Replace a bundle in `out`, or start an interrupted finetuning again.
         workers: Processes that read photos.
         skip_unknown: Leave out photos of classes that are not seen ones, instead of refusing them.
         backbone: The bundle's network, where it is one of your own; it is finetuned in place.
         say: Is told what a user should know.
+
+    >>> from pathlib import Path
+    >>> import unseen
+    >>> from PIL import Image
+    >>> from torch import nn
+    >>> colours = unseen.Taxonomy.from_edges([("red", "colour"), ("blue", "colour"), ("navy", "blue")])
+    >>> network = nn.Sequential(nn.Conv2d(3, 4, 1), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 2))
+    >>> backbone = unseen.from_module(network, ["red", "blue"])
+    >>> bundle = unseen.train("structural", colours, "glove", backbone)
+    >>> for colour in ["red", "blue"]:
+    ...     Path("photos", colour).mkdir(parents=True)
+    ...     Image.new("RGB", (8, 8), colour).save(f"photos/{colour}/plain.png")
+    >>> settings = unseen.FinetuneSettings(epochs=2, batch=2)
+    >>> tuned = unseen.finetune(bundle, "photos", settings=settings, workers=0, backbone=backbone)
+    >>> tuned.finetuning.epochs, tuned.finetuning.photos
+    (2, 2)
     """
     settings, run = settings or FinetuneSettings(), run or Run()
     run = replace(run, resume=resume or run.resume)
