@@ -41,6 +41,7 @@ def test_what_is_public_explains_itself(name):
     thing = getattr(unseen, name)
     doc = inspect.getdoc(thing) or ""
     assert doc.strip() and not doc.startswith(f"{name}("), f"unseen.{name} has no docstring of its own"
+    assert ">>>" in doc, f"the docstring of unseen.{name} has no example"
     assert thing.__module__.startswith("unseen.")
     assert name in dir(unseen)
 
