@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from unseen.advice.checkup import check_up, own_classes
 from unseen.assets import imagenet_1k
@@ -43,6 +44,7 @@ def test_no_seen_class_at_all():
     assert found["seen_present"] == 0 and found["orphans"] == [] and found["distance"] == {"a": -1}
 
 
+@pytest.mark.slow
 def test_of_a_built_in_hierarchy_only_the_users_classes_are_judged(tmp_path):
     file = tmp_path / "new.csv"
     unicorn = Taxonomy.wordnet().senses("unicorn")[0].id

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import pytest
+
 from unseen.bench import finetune
 
 
+@pytest.mark.slow
 def test_it_runs():
     result = finetune.run(batch=2, steps=1, rounds=1, workers=0)
     assert (result["batch"], result["workers"]) == (2, 0)

@@ -30,11 +30,22 @@ from unseen.classifier import ZeroShotClassifier
 from unseen.errors import UnseenError
 from unseen.features.store import SeenFeatures
 from unseen.methods import make_method
+from unseen.methods.problem import normalise_rows
 from unseen.semantics import class_vectors, load_vectors
 from unseen.taxonomy import Node, Taxonomy
 
 METHODS = {"kin": {}, "structural": {}, "dgp": {"epochs": 3}, "sgcn": {"epochs": 3}, "gat": {"epochs": 3}}
 HIDDEN = (OKAPI, POODLE, SAW)
+
+
+@pytest.fixture(autouse=True)
+def encoder(monkeypatch) -> None:
+    """What is tested here holds for any encoder of sentences, and the real one takes seconds to import."""
+
+    def encode(texts: list[str]) -> np.ndarray:
+        return normalise_rows(np.stack([np.random.default_rng([*text.encode()]).normal(size=384) for text in texts]))
+
+    monkeypatch.setattr("unseen.semantics.text_encoder.encode_sentences", encode)
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +102,6 @@ def test_fifty_hidden_classes_and_their_photos(fifty, name, settings):
         assert (rank < 1).mean() > 0.3 and (rank < 5).mean() > 0.6
 
 
-@pytest.mark.slow
 def test_old_classes_keep_their_classifiers_to_the_last_bit(bundle):
     grown = add(bundle, [Node("pup", "pup", DOG), Node("toy-pup", "toy pup", ["pup", POODLE])])
     assert np.array_equal(grown.solution.classifiers[: len(bundle)], bundle.solution.classifiers)

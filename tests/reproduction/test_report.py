@@ -122,6 +122,7 @@ def test_embedded_level_has_no_published_column():
     assert table.header == ["method", "epochs", "@1", "@5"]
 
 
+@pytest.mark.slow
 def test_report(work, tmp_path):
     written = write_report(work, tmp_path / "out")
     text, page = (Path(written[kind]).read_text(encoding="utf-8") for kind in ("markdown", "html"))

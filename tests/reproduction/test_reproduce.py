@@ -85,6 +85,7 @@ def test_a_tiny_run_without_photos(tmp_path_factory, level, name):
         assert "no photos" in result["left_out"]
 
 
+@pytest.mark.slow
 def test_done_is_not_done_again(work, monkeypatch):
     first = work.run("ablation")
     monkeypatch.setattr("unseen.reproduction.trainings.train", forbidden)
