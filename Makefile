@@ -7,14 +7,17 @@ BIN := .venv/bin
 TIMM := torchvision==0.16.2 timm==1.0.30
 PYTEST := $(BIN)/python -m pytest -q -n auto --dist worksteal
 
-.PHONY: help demo check test static types layers coverage docs lint clean
+.PHONY: help demo check fast test static types layers coverage docs lint clean
 help: ## list the targets
 	@grep -E '^[a-z]+:.*## ' Makefile | awk -F ':.*## ' '{ printf "  make %-9s %s\n", $$1, $$2 }'
 
 demo: .venv/.installed ## set up and run the main job: predict classifiers, label sample photos
 	$(BIN)/unseen demo
 
-check: static ## before every commit, in a minute or so: lint, types, layers and the fast tests
+check: .venv/.installed-dev ## before every commit, in a minute or so: lint, types, layers and the fast tests
+	$(MAKE) --jobs 2 static fast
+
+fast: .venv/.installed-dev ## the tests that are not marked slow
 	$(PYTEST) -m "not slow" --hypothesis-profile quick
 
 test: static ## all tests, in parallel
