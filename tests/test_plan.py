@@ -66,3 +66,11 @@ def test_no_module_hides_a_function():
         reexported = getattr(module, "__all__", [])
         hidden += [f"{package}.{name}" for name in reexported if isinstance(getattr(module, name, None), ModuleType)]
     assert hidden == []
+
+
+def test_every_package_has_its_folder_of_tests():
+    source, tests = Path(unseen.__file__).parent, ROOT / "tests"
+    packages = {file.parent.relative_to(source) for file in source.rglob("__init__.py")} - {Path()}
+    folders = {file.parent.relative_to(tests) for file in tests.rglob("test_*.py")} - {Path()}
+    assert packages - folders == set()
+    assert folders - packages == {Path("docs"), Path("tools")}  # tests of what lies in folders of these names
