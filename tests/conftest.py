@@ -26,6 +26,7 @@ settings.register_profile("quick", max_examples=20)  # for `make check`
 MARKERS = {
     "authors_lists": ["shared_data"],
     "shared_photos": ["shared_data"],
+    "paper": ["shared_data"],
     "bundles": ["slow"],
     "timm": ["slow"],
     "driver": ["browser", "slow"],
@@ -74,3 +75,12 @@ def shared_photos() -> Path:
     if not (folder / "seen-val").is_dir():
         pytest.skip("the photos are not here: set UNSEEN_PHOTOS to a folder with unseen/, seen-train/, seen-val/")
     return folder
+
+
+@pytest.fixture(scope="session")
+def paper() -> str:
+    """The paper's source, with its tables."""
+    file = Path(os.environ.get("UNSEEN_PAPER", SHARED.parent / "paper.tex"))
+    if not file.exists():
+        pytest.skip("the paper's source is not here: set UNSEEN_PAPER to paper.tex")
+    return file.read_text(encoding="utf-8")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import fields
-from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -14,7 +13,6 @@ from unseen.errors import UnseenError
 from unseen.methods import get_method, method_names
 from unseen.reproduction.recipe import KINDS, ORDER, load_recipe
 
-PAPER = Path(__file__).resolve().parents[3] / "shared" / "paper.tex"
 LABELS = {  # the paper's \label of each table -> the recipe
     "tab:results": "unseen-classes",
     "tab:results_generalized": "generalised",
@@ -60,13 +58,11 @@ def test_every_table_shows_the_structural_baseline():
 
 
 @pytest.mark.parametrize(("label", "name"), LABELS.items())
-def test_published_numbers_are_the_papers(label, name):
+def test_published_numbers_are_the_papers(paper, label, name):
     """Row by row, in the paper's order: the same list of candidates, model, normalisation and figures."""
-    if not PAPER.exists():
-        pytest.skip("the paper's source is not here")
     recipe = load_recipe(name)
     ours = [(spec, row) for spec in recipe.candidates for row in recipe.rows if spec in row.published]
-    theirs = list(_rows_of_table(PAPER.read_text(encoding="utf-8"), label))
+    theirs = list(_rows_of_table(paper, label))
     assert len(ours) == len(theirs)
     for (spec, row), printed in zip(ours, theirs, strict=True):
         assert printed.candidates in (spec.lower(), None)
@@ -90,18 +86,15 @@ def test_the_rows_of_a_table_are_told_apart():
     ]
 
 
-def test_hop_weights_and_sizes_are_the_papers():
-    if not PAPER.exists():
-        pytest.skip("the paper's source is not here")
-    text = PAPER.read_text(encoding="utf-8")
+def test_hop_weights_and_sizes_are_the_papers(paper):
     for weights in load_recipe("hop-weights").rows[0].published.values():
-        assert ", ".join(f"${weight:.3f}$" for weight in weights) in text
+        assert ", ".join(f"${weight:.3f}$" for weight in weights) in paper
     published = load_recipe("scalability").published
     for count in (published["weights_sgcn"], published["weights_gcnz"]):
-        assert f"{count:,}" in text
+        assert f"{count:,}" in paper
     assert published["weights_dgp"] == published["weights_sgcn"] + 2 * (4 + 1)
     for key in ("density_sparse", "density_dense"):
-        assert rf"${published[key] * 1e5:.1f}\times 10^{{-5}}$" in text
+        assert rf"${published[key] * 1e5:.1f}\times 10^{{-5}}$" in paper
 
 
 def test_unknown_table_is_told():
