@@ -47,6 +47,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for fixture in MARKERS.keys() & set(getattr(item, "fixturenames", ())):
             for marker in MARKERS[fixture]:
                 item.add_marker(marker)
+    # First, so that no other worker steals some of them: one server and one browser are enough.
+    items.sort(key=lambda item: "bundles" not in getattr(item, "fixturenames", ()))
 
 
 @pytest.fixture(scope="session", autouse=True)
