@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import socket
+
+import pytest
 
 from support.command_line import run_command
 
@@ -24,3 +27,39 @@ def test_what_is_not_a_bundle(tmp_path):
 def test_help_has_examples():
     result = run_command("serve", "--help")
     assert result.code == 0 and "unseen serve default my-bundle --port 9000" in result.out
+
+
+@pytest.fixture
+def started(monkeypatch) -> list[str]:
+    """A server that is ready at once and ends at once; the addresses that a browser was to open."""
+    opened: list[str] = []
+
+    def run(app, bound, when_ready) -> None:
+        when_ready()
+        bound.close()
+
+    monkeypatch.setattr("unseen.web.server.run", run)
+    monkeypatch.setattr("unseen.web.server.open_browser", opened.append)
+    return opened
+
+
+def test_it_says_where_the_page_is_and_what_it_serves(here, started):
+    done = run_command("serve", "bundle", "--port", 0, "--open")
+    assert done.code == 0, done.err
+    assert "bundle: kin, 43 classes, 6 of them seen by cli_networks:build" in done.out
+    (address,) = started
+    assert f"The page is at {address}" in done.out and "password" not in done.err
+
+
+def test_bundles_of_one_name_are_told_apart(here, started):
+    shutil.copytree("bundle", "other/bundle")
+    done = run_command("serve", "bundle", "other/bundle", "--port", 0, "--json")
+    assert done.code == 0, done.err
+    assert [bundle["name"] for bundle in done.json["bundles"]] == ["bundle", "bundle-2"] and not started
+
+
+@pytest.mark.parametrize(("options", "says"), [([], "unless you start it with --read-only"), (["--read-only"], "")])
+def test_letting_others_in_is_warned_of(here, started, options, says):
+    done = run_command("serve", "bundle", "--host", "0.0.0.0", "--port", 0, *options)
+    assert done.code == 0 and "there is no password" in done.err and says in done.err
+    assert ("--read-only" in done.err) == bool(says)

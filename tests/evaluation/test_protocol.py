@@ -269,6 +269,8 @@ def test_command_line(model, folder, tmp_path, monkeypatch):
     assert set(result["image"]) == {"hit@1", "hit@2", "hit@5", "hit@10", "hit@20"}
     assert "per_class" not in result
     assert "novelty detector at 0.4" in run_command(*command, "--novelty", "0.4").out
+    by_class = run_command(*command, "--per-class").out
+    assert all(f"│ {id} " in by_class for id in (*SEEN, "cat", "saw")) and "│ elsewhere " not in by_class
 
 
 def test_names_with_brackets_are_shown_as_they_are(model, folder, tmp_path, monkeypatch):

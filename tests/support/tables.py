@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import csv
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from PIL import Image
 
+from support.problems import PARENTS, SEEN
 from unseen.reproduction import Reproduction
-from unseen.reproduction.levels import Lengths, Level
+from unseen.reproduction.levels import Lengths, Level, find_level
 
 TINY = Lengths(epochs=2, gcnz_epochs=1, finetune_epochs=1, finetune_batch=4)
 LISTS = {
@@ -26,6 +29,19 @@ def write_photos(folder: Path, ids, each: int = 2) -> Path:
             pixels = np.random.default_rng([number, i]).integers(0, 256, (28, 30, 3), dtype=np.uint8)
             Image.fromarray(pixels).save(folder / id / f"{i}.png")
     return folder
+
+
+def write_level(folder: Path) -> Level:
+    """The photos level on twelve classes, five of them seen."""
+    with open(folder / "classes.csv", "w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["id", "name", "parents"])
+        writer.writerows([id, id, "|".join(parents)] for id, parents in PARENTS.items())
+    write_photos(folder / "unseen", LISTS["2-hops"])
+    write_photos(folder / "seen-train", SEEN)
+    write_photos(folder / "seen-val", SEEN, 1)
+    level = find_level(folder)
+    return replace(level, graph=str(folder / "classes.csv"), backbone="support.tiny_network:build", has_lists=True)
 
 
 def small_reproduction(folder: Path, level: Level, lengths: Lengths = TINY) -> Reproduction:

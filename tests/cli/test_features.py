@@ -1,0 +1,41 @@
+"""`unseen features`: with the network of a bundle, or one that is named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from support.bundles import SEEN, small_photo
+
+
+@pytest.fixture
+def photos(here) -> Path:
+    for number, id in enumerate(SEEN[:3]):
+        (here / "photos" / id).mkdir(parents=True)
+        small_photo(number).save(here / "photos" / id / "a.png")
+    (here / "photos" / SEEN[0] / "b.png").write_text("no photo")
+    return Path("photos")
+
+
+def contents(store: str) -> dict[str, bytes]:
+    return {str(path.relative_to(store)): path.read_bytes() for path in Path(store).glob("features/**/*.safetensors")}
+
+
+def test_a_bundles_network_and_the_same_by_its_name(photos, unseen):
+    quick = ("--images", photos, "--workers", 0)
+    done = unseen("features", *quick, "--out", "one", "--bundle", "bundle", "--json")
+    assert done.code == 0, done.err
+    assert (done.json["photos"], done.json["new"], done.json["unreadable"]) == (3, 3, 1)
+    assert "1 files could not be read: one/unreadable.jsonl says which and why." in done.err
+    named = ("--backbone", "cli_networks:build", "--classes", "classes.txt")
+    shown = unseen("features", *quick, "--out", "two", *named)
+    assert shown.code == 0 and "3 photos of 3 classes in two, 3 of them new" in shown.out
+    assert contents("one") == contents("two") and len(contents("one")) == 3
+
+
+def test_a_bundle_already_says_which_network(photos, unseen):
+    for options in (("--classes", "classes.txt"), ("--layer", "head"), ("--weights", "w.pth")):
+        done = unseen("features", "--images", photos, "--out", "one", "--bundle", "bundle", *options)
+        assert done.code == 1 and "--bundle already says which network to use" in done.err
+    assert not Path("one").exists()
