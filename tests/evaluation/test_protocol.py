@@ -60,7 +60,7 @@ def plain(model, photos, candidates, k, shift=0.0, ties="pessimistic"):
 def test_against_a_plain_version(model, photos, with_seen, shift):
     listed = ["cat", "poodle", "saw", "thing"]
     candidates = [*listed, *SEEN] if with_seen else listed
-    result = evaluate(model, photos, listed, with_seen, shift, ks=(1, 2, 5))
+    result = evaluate(model, photos, listed, with_seen, shift, ks=(1, 2, 5), photos_of="both")
     for k in (1, 2, 5):
         by_image, by_class, classes, images = plain(model, photos, candidates, k, shift)
         assert result.image[f"hit@{k}"] == pytest.approx(by_image, abs=0.006)
@@ -79,6 +79,26 @@ def test_seen_classes_among_seen_and_unseen(model, photos):
     assert result.generalised is None  # no photo of an unseen class
 
 
+def test_added_seen_classes_compete_but_their_photos_do_not_count(model, photos):
+    """ImageNet-21K holds the seen classes too: with their folders beside the others, the paper's second table stays."""
+    listed = ["cat", "saw", "pet"]
+    of_unseen = [i for i, id in enumerate(photos.ids) if id not in SEEN]
+    alone = FakeStore(photos.features[of_unseen], [photos.ids[i] for i in of_unseen])
+    told = []
+    mixed, pure = (evaluate(model, store, listed, with_seen=True, say=told.append) for store in (photos, alone))
+    assert (mixed.image, mixed.class_, mixed.images) == (pure.image, pure.class_, pure.images)
+    assert mixed.candidate_classes == len(listed) + len(SEEN)  # they compete
+    assert len(told) == 1 and f"photos of {len(SEEN)} seen classes do not count" in told[0]
+    seen = evaluate(model, photos, listed, with_seen=True, photos_of="seen")
+    both = evaluate(model, photos, listed, with_seen=True, photos_of="both")
+    assert seen.images + pure.images == both.images and both.generalised is not None
+    assert {row["id"] for row in seen.per_class} == set(SEEN)
+    apart = FakeStore(photos.features, [id if id in SEEN else "elsewhere" for id in photos.ids])
+    assert evaluate(model, [alone, apart], listed, with_seen=True).image == both.image  # a folder of seen classes
+    with pytest.raises(UnseenError, match="photos_of must be auto, unseen, seen or both, not 'all'"):
+        evaluate(model, photos, listed, photos_of="all")
+
+
 def test_named_lists(model, photos, monkeypatch):
     monkeypatch.setattr("unseen.scoring.candidates.paper_list", lambda name: LISTS[name])
     for spec, listed, seen in (
@@ -89,7 +109,7 @@ def test_named_lists(model, photos, monkeypatch):
         ("awa2", ["cat", "saw", "beagle", "poodle"], False),
     ):
         candidates = sorted({*listed, *(SEEN if seen else ())})
-        result = evaluate(model, photos, spec)
+        result = evaluate(model, photos, spec, photos_of="both")
         by_image, by_class, *_ = plain(model, photos, candidates, 1)
         assert result.candidates == spec
         assert result.candidate_classes == len(candidates)
@@ -111,7 +131,7 @@ def test_no_answer_is_a_miss(model, photos):
     """Where a method has no answer for the true class, as the network alone for unseen ones, it misses."""
     answers = model.bundle.is_seen
     mute = replace(model.bundle, solution=replace(model.bundle.solution, answers=answers))
-    result = evaluate(ZeroShotClassifier(mute, device="cpu"), photos, list(UNSEEN), with_seen=True)
+    result = evaluate(ZeroShotClassifier(mute, device="cpu"), photos, list(UNSEEN), with_seen=True, photos_of="both")
     seen = {row["id"]: row["hit@20"] for row in result.per_class}
     assert all(value == (100 if id in SEEN else 0) for id, value in seen.items())
 
@@ -186,14 +206,14 @@ def test_novelty_detector_chooses_the_group(model):
     sharp, photos = separable(model)
     sure = confidence(sharp.bundle.known, photos.features)
     assert sure[:10].min() > 0.9 and sure[10:].max() < 0.51
-    result = evaluate(sharp, photos, list(UNSEEN), with_seen=True, novelty=0.7)
+    result = evaluate(sharp, photos, list(UNSEEN), with_seen=True, photos_of="both", novelty=0.7)
     assert result.generalised["class"]["unseen"] == 0  # 2 * 0.6 > 1: seen classes win
     assert result.novelty["unseen"] == result.novelty["seen"] == result.novelty["harmonic"] == 100
     assert result.novelty["seen_told_rightly"] == result.novelty["unseen_told_rightly"] == 100
-    always_seen = evaluate(sharp, photos, list(UNSEEN), with_seen=True, novelty=0.0).novelty
+    always_seen = evaluate(sharp, photos, list(UNSEEN), with_seen=True, photos_of="both", novelty=0.0).novelty
     assert (always_seen["seen"], always_seen["unseen"], always_seen["harmonic"]) == (100, 0, 0)
     assert always_seen["unseen_told_rightly"] == 0
-    never_seen = evaluate(sharp, photos, list(UNSEEN), with_seen=True, novelty=1.1).novelty
+    never_seen = evaluate(sharp, photos, list(UNSEEN), with_seen=True, photos_of="both", novelty=1.1).novelty
     assert (never_seen["seen"], never_seen["unseen"]) == (0, 100)
     assert never_seen["image"]["hit@20"] == 50  # a photo in the wrong group never hits, whatever k
 
@@ -260,7 +280,7 @@ def test_command_line(model, folder, tmp_path, monkeypatch):
     bundle = replace(model.bundle, calibration=CalibrationRecord(seen_shift=0.25, novelty_threshold=0.4))
     bundle.save(tmp_path / "bundle")
     command = ["evaluate", str(tmp_path / "bundle"), "--images", str(folder), "--candidates", "unseen", "--with-seen",
-               "--workers", "0"]  # fmt: skip
+               "--photos-of", "both", "--workers", "0"]  # fmt: skip
     done = run_command(*command, "--json", "--seen-shift", "auto", "--novelty", "auto")
     assert done.code == 0, done.err
     result = done.json

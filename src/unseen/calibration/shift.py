@@ -97,7 +97,7 @@ def calibrate(
     model = Recogniser(helper, network)
     hidden = sorted(set(bundle.seen_ids) - set(helper.seen_ids))
     others = [bundle.ids[row] for row in whole.candidates(candidates) if not bundle.is_seen[row]]
-    result = evaluate(model, store, [*hidden, *others], with_seen=True, show_progress=False)
+    result = evaluate(model, store, [*hidden, *others], with_seen=True, photos_of="both", show_progress=False)
     if result.generalised is None:
         raise UnseenError("there must be photos both of seen classes that are hidden and of others: these are too few")
     figures = result.generalised["class"]

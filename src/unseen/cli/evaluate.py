@@ -41,6 +41,13 @@ def evaluate(
             "`unseen calibrate` chose."
         ),
     ] = None,
+    photos_of: Annotated[
+        str,
+        typer.Option(
+            help="Which photos count with --with-seen or +1K: unseen, seen, both; auto: in each folder those of the "
+            "list, and those of seen classes only where it has no others."
+        ),
+    ] = "auto",
     ties: Annotated[str, typer.Option(help="realistic, optimistic or pessimistic (the authors' way).")] = "realistic",
     per_class: Annotated[bool, typer.Option(help="Also report every class.")] = False,
     workers: Annotated[int, typer.Option(min=0, help="Processes that decode photos.")] = 2,
@@ -62,6 +69,7 @@ def evaluate(
         novelty=None if novelty is None else number_or_text(novelty),
         workers=workers,
         say=tell,
+        photos_of=photos_of,
     )
     emit(result.as_dict(per_class), json_, lambda: _show(result, per_class))
 

@@ -1,7 +1,8 @@
 """The paper's protocol: Hit@k of a bundle on photos by class, over chosen candidates, with or without the seen classes.
 
-Photos count if their class is among the candidates. So `2-hops` on a folder of unseen photos is the paper's first
-table, with the seen classes added its second ("+1K"), and on a folder of seen photos its seen-class test.
+Photos count if their class is in the list. Seen classes that are added to it ("+1K") only compete: the paper's second
+table is about photos of unseen classes, as the first, although the ImageNet-21K folder holds those of seen ones too. A
+folder that shows nothing but seen classes is its seen-class test.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from unseen.features.cache import open_features
 from unseen.recognition.recogniser import Recogniser
 
 BATCH = 1024  # photos
+PHOTOS_OF = ("auto", "unseen", "seen", "both")
 
 
 @dataclass(frozen=True)
@@ -95,6 +97,7 @@ def evaluate(
     workers: int = 2,
     show_progress: bool = True,
     say: Callable[[str], None] = lambda message: None,
+    photos_of: str = "auto",
 ) -> Evaluation:
     """Rank the true class of every photo in one or more folders (or feature stores) among the candidates.
 
@@ -111,6 +114,8 @@ def evaluate(
         workers: Processes that read photos.
         show_progress: Show a progress bar.
         say: Is told what a user should know.
+        photos_of: Which photos count where seen classes were added to the list: `unseen`, `seen`, `both`; `auto`: in
+            each folder those of the list, and those of seen classes only where it has no others.
 
     >>> from pathlib import Path
     >>> import unseen
@@ -134,7 +139,7 @@ def evaluate(
     _refuse_twice(sources)
     bundle = model.bundle
     rows = model.candidates(candidates, with_seen)
-    listed = len(model.candidates(_plain(candidates)))
+    own_list = {bundle.ids[row] for row in model.candidates(_plain(candidates))}
     ids_of_candidates = [bundle.ids[row] for row in rows]
     position = {id: place for place, id in enumerate(ids_of_candidates)}
     is_seen = bundle.is_seen[rows]
@@ -152,12 +157,11 @@ def evaluate(
     skipped, empty, unreadable = set(), set(), 0
     for store in [_open(model, source, workers, show_progress, say) for source in sources]:
         unreadable += store.unreadable_count()
-        for id, photos in store.classes().items():
-            if not photos:
-                empty.add(id)
-            elif id not in position:
-                skipped.add(id)
-        for features, ids, _ in store.batches(BATCH, position):  # of other classes nothing is read
+        shown = {id for id, photos in store.classes().items() if photos}
+        counted = _counted(shown & position.keys(), own_list, set(bundle.seen_ids), photos_of, say)
+        empty |= store.classes().keys() - shown
+        skipped |= shown - counted
+        for features, ids, _ in store.batches(BATCH, counted):  # of other classes nothing is read
             points, own = model.points(features), np.array([position[id] for id in ids])
             if curve is None:
                 found = scorer.ranks(points, rows[own])
@@ -173,7 +177,7 @@ def evaluate(
     return Evaluation(
         candidates=(candidates if isinstance(candidates, str) else "own list") + ("+seen" if with_seen else ""),
         candidate_classes=len(rows),
-        listed_classes=listed,
+        listed_classes=len(own_list),
         classes=int(covered.sum()),
         images=int(counter.photos.sum()),
         unreadable=unreadable,
@@ -202,6 +206,20 @@ def _chosen(argument: str, value: float | str, bundle: Bundle, key: str) -> floa
     if isinstance(value, str) or not math.isfinite(value):
         raise UnseenError(f"{argument} must be a finite number or auto, not {value!r}", argument)
     return float(value)
+
+
+def _counted(
+    shown: set[str], own_list: set[str], seen: set[str], photos_of: str, say: Callable[[str], None]
+) -> set[str]:
+    """Which of the candidates that a folder shows count."""
+    if photos_of not in PHOTOS_OF:
+        raise UnseenError(f"photos_of must be {', '.join(PHOTOS_OF[:-1])} or {PHOTOS_OF[-1]}, not {photos_of!r}")
+    if photos_of == "auto":
+        of_list, added = shown & own_list, shown - own_list
+        if of_list and added:
+            say(f"photos of {len(added)} seen classes do not count: to count them as well, set photos_of to both")
+        return of_list or added
+    return {"unseen": shown - seen, "seen": shown & seen, "both": shown}[photos_of]
 
 
 def _open(model: Recogniser, source, workers: int, show_progress: bool, say) -> FeatureStore:
