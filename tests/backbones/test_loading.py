@@ -16,7 +16,7 @@ from unseen.errors import UnseenError
     ("name", "reason"),
     [
         ("efficientnet-lite9", "Did you mean efficientnet-lite"),
-        ("resnet50", "timm/resnet50"),
+        ("resnet101", "timm/resnet101"),
         ("weights.safetensors", "give it as weights="),
         ("module/ResNet", "from_module"),
         ("", "There is no network ''"),

@@ -1,6 +1,7 @@
 """Networks: photos -> features, and the classifiers of the seen classes.
 
 load_backbone("efficientnet-lite0")                              built in; -lite1 and -lite2 with the extra `lite`
+load_backbone("resnet50")                                        the paper's; its weights are converted once
 load_backbone("timm/resnet50.a1_in1k")                           any classifier of timm, with the extra `timm`
 load_backbone("my_package.nets:build", classes=ids)              whatever your own function returns
 from_module(network, class_ids)                                  a network in memory
@@ -16,11 +17,12 @@ from unseen.assets import imagenet_1k
 from unseen.backbones.base import Backbone, Weights, check_class_ids
 from unseen.backbones.custom import from_module, import_network, read_weights
 from unseen.backbones.efficientnet_lite import VARIANTS, EfficientNetLite, published_weights, transform_of
+from unseen.backbones.resnet50 import RESNET50, ResNet50, resnet50_transform, resnet50_weights
 from unseen.backbones.timm_backbone import load_timm
 from unseen.errors import UnseenError
 from unseen.photos.transforms import PhotoTransform
 
-BUILT_IN = tuple(VARIANTS)
+BUILT_IN = (*VARIANTS, RESNET50)
 
 
 def load_backbone(
@@ -33,8 +35,8 @@ def load_backbone(
     """A network by name, with its classes.
 
     Args:
-        name: Built in: efficientnet-lite0 (-lite1 and -lite2 with the extra `lite`). Of timm: timm/MODEL, with the
-            extra `timm`. Your own: package.module:callable.
+        name: Built in: efficientnet-lite0 (-lite1 and -lite2 with the extra `lite`), resnet50 (its weights come by
+            `tools/convert_resnet50.py`). Of timm: timm/MODEL, with the extra `timm`. Your own: package.module:callable.
         classes: The ids of its outputs, in their order; the networks trained on ImageNet-1k know theirs.
         weights: A file (.safetensors, or a torch state dict) or a state dict, instead of the published weights.
         layer: The last linear layer of your own network, where it cannot be found.
@@ -46,7 +48,7 @@ def load_backbone(
     (1280, 1000, 224)
     """
     state = read_weights(weights) if isinstance(weights, (str, Path)) else weights
-    if name in VARIANTS:
+    if name in BUILT_IN:
         backbone = _load_built_in(name, classes, state)
     elif name.startswith("timm/"):
         backbone = load_timm(name.removeprefix("timm/"), classes, state, layer)
@@ -62,11 +64,13 @@ def load_backbone(
 
 
 def _load_built_in(name: str, classes: Sequence[str] | None, weights: Weights | None) -> Backbone:
+    of_the_paper = name == RESNET50
     if weights is None:
         _check_order(name, imagenet_1k(), classes)
-        weights = published_weights(name)
+        weights = resnet50_weights() if of_the_paper else published_weights(name)
     ids = imagenet_1k() if classes is None else classes
-    backbone = Backbone(EfficientNetLite(VARIANTS[name], len(ids)), ids, transform_of(name), name)
+    network = ResNet50(len(ids)) if of_the_paper else EfficientNetLite(VARIANTS[name], len(ids))
+    backbone = Backbone(network, ids, resnet50_transform() if of_the_paper else transform_of(name), name)
     backbone.load_weights(weights, f"The weights given for {name}")
     return backbone
 

@@ -10,7 +10,9 @@ import typer
 DeviceOption = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps.")]
 
 # The network of `train` and `features`.
-BackboneOption = Annotated[str, typer.Option(help="efficientnet-lite0, -lite1, -lite2, timm/NAME, or module:callable.")]
+BackboneOption = Annotated[
+    str, typer.Option(help="efficientnet-lite0, -lite1, -lite2, resnet50, timm/NAME, or module:callable.")
+]
 ClassesOption = Annotated[Path | None, typer.Option(help="The network's class ids in its order, one a line.")]
 LayerOption = Annotated[str | None, typer.Option(help="Name of the network's last linear layer, if not found.")]
 WeightsOption = Annotated[Path | None, typer.Option(help="Weights of the network: safetensors or a torch file.")]

