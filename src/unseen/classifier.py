@@ -92,7 +92,10 @@ class ZeroShotClassifier(Recogniser):
 
 
 def load(
-    bundle: str | Path | Bundle | None = None, backbone: Backbone | None = None, device: str = "auto"
+    bundle: str | Path | Bundle | None = None,
+    backbone: Backbone | None = None,
+    device: str = "auto",
+    trust_code: bool = False,
 ) -> ZeroShotClassifier:
     """A classifier from a bundle.
 
@@ -100,6 +103,8 @@ def load(
         bundle: Its folder, or the bundle; None: the default one, made on first use and kept in the cache.
         backbone: The network, if the bundle cannot load it by name.
         device: cpu, cuda and the like; auto takes a GPU if there is one.
+        trust_code: Let the bundle import the module of your own that it names as its network or method. Which file that
+            is goes to standard error. Without it such a bundle raises an error when its network is needed.
 
     >>> import unseen
     >>> from torch import nn
@@ -114,5 +119,7 @@ def load(
     if bundle is None:
         bundle = default_bundle()
     if not isinstance(bundle, Bundle):
-        bundle = Bundle.load(bundle)
+        bundle = Bundle.load(bundle, trust_code=trust_code)
+    elif trust_code:
+        bundle.trust_code = True
     return ZeroShotClassifier(bundle, backbone, device)

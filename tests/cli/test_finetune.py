@@ -18,7 +18,7 @@ def folder(tmp_path_factory) -> Path:
 
 
 def run(*arguments) -> Done:
-    return run_command("finetune", *arguments)
+    return run_command("finetune", *arguments, "--trust-code")
 
 
 @pytest.mark.slow

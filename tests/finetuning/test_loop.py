@@ -25,7 +25,7 @@ from unseen.runtime.run import Run
 
 
 def command(*arguments, launcher=("-m", "unseen")) -> list[str]:
-    return [sys.executable, *launcher, "finetune", *map(str, arguments)]
+    return [sys.executable, *launcher, "finetune", *map(str, arguments), "--trust-code"]
 
 
 # -- settings --------------------------------------------------------------------------------------------------------
@@ -126,7 +126,7 @@ def update_or_die(self, batch):
 loop.Stage2.update = update_or_die
 settings = FinetuneSettings(epochs=6, batch=8, learning_rate=0.02, validation=0.25, patience=6)
 run = Run(resume=True, checkpoint_every=3, show_progress=False)
-finetune(Bundle.load(bundle), images, out, settings, run, workers=2)
+finetune(Bundle.load(bundle, trust_code=True), images, out, settings, run, workers=2)
 """
 
 

@@ -94,7 +94,7 @@ def test_a_network_in_memory_gets_its_finetuned_weights_back(folder, tmp_path):
 
 def test_finetuning_twice_goes_on_from_the_first(folder, tmp_path):
     tune(folder, tmp_path / "once")
-    once = Bundle.load(tmp_path / "once")
+    once = Bundle.load(tmp_path / "once", trust_code=True)
     twice = tune(folder, tmp_path / "twice", bundle=once)
     assert twice.log[-1]["loss"] < once.log[-1]["loss"]
 

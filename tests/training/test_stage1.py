@@ -115,7 +115,8 @@ def test_an_importable_network_is_found_again(tree, tmp_path, monkeypatch):
     assert bundle.backbone.weights == str(tmp_path / "weights.pth")
     here = unseen.load(bundle, device="cpu").features([small_photo()])
     small_photo().save("photo.png")
-    script = "import sys, unseen; print(*unseen.load('b', device='cpu').features([sys.argv[1]])[0].tolist())"
+    load = "unseen.load('b', device='cpu', trust_code=True)"
+    script = f"import sys, unseen; print(*{load}.features([sys.argv[1]])[0].tolist())"
     done = subprocess.run([sys.executable, "-c", script, "photo.png"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert [float(number) for number in done.stdout.split()] == pytest.approx(here[0].tolist(), abs=1e-6)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
@@ -15,9 +15,10 @@ from torch import Tensor, nn
 from unseen.backbones.base import Backbone
 from unseen.errors import UnseenError
 from unseen.photos.transforms import PhotoTransform
-from unseen.runtime.modules import describe_error, import_object
+from unseen.runtime.modules import describe_error, find_file, import_object
 
 SAVE_ALONE = "Save the tensors alone: torch.save(model.state_dict(), file)."
+_imported: set[str] = set()  # networks of the user's own that this process has run
 
 
 class HookedBackbone(Backbone):
@@ -74,13 +75,15 @@ def from_module(
     """
     if not isinstance(module, nn.Module):
         raise UnseenError(f"A network is an nn.Module, not {type(module).__name__}.")
-    transform = PhotoTransform(224) if transform is None else transform
+    assumed, transform = transform is None, PhotoTransform(224) if transform is None else transform
     if not isinstance(transform, PhotoTransform):
         raise UnseenError(
             f"transform must be a PhotoTransform(size, mean=, std=, ...), not {type(transform).__name__}."
         )
     layer = find_classifier(module, transform.size, len(class_ids), layer)
-    return HookedBackbone(module, layer, class_ids, transform, name or f"module/{type(module).__name__}")
+    backbone = HookedBackbone(module, layer, class_ids, transform, name or f"module/{type(module).__name__}")
+    backbone.transform_assumed = assumed
+    return backbone
 
 
 def find_classifier(module: nn.Module, size: int, outputs: int, layer: str | None = None) -> str:
@@ -155,9 +158,30 @@ def _some(names) -> str:
     return ", ".join(map(repr, names[:8])) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
 
 
+def check_network_code(spec: str, owner: str, trust_code: bool, say: Callable[[str], None]) -> None:
+    """Refuse a network that somebody else named, a bundle for example, if it would run code that nobody here asked for.
+
+    One that this process was told to run before passes; others with `trust_code`, after `say` was told which file is
+    imported. `owner` is who named it.
+    """
+    if spec in _imported:
+        return
+    module = spec.partition(":")[0]
+    file = find_file(spec) or "no file that is found here"
+    if not trust_code:
+        raise UnseenError(
+            f"{owner} names the network {spec}, which is not part of unseen: loading it would import {module} from "
+            f"{file} and run it. If you trust that code, pass trust_code=True (in Python, loading the network yourself "
+            f"will do as well: backbone=load_backbone({spec!r}, class_ids))",
+            "trust_code=True",
+        )
+    say(f"Importing {module} from {file}.")
+
+
 def import_network(spec: str) -> nn.Module:
     """What `package.module:callable` returns."""
     made = import_object(spec)
+    _imported.add(spec)
     if isinstance(made, nn.Module):
         return made
     if not callable(made):

@@ -3,6 +3,10 @@
 load_backbone("efficientnet-lite0")                              built in; -lite1 and -lite2 with the extra `lite`
 load_backbone("resnet50")                                        the paper's; its weights are converted once
 load_backbone("timm/resnet50.a1_in1k")                           any classifier of timm, with the extra `timm`
+load_backbone("torchvision/resnet50")                            any classifier of torchvision, with its extra
+load_backbone("hf:FOLDER")                                       any image classifier of transformers, extra `hf`
+load_backbone("onnx:FILE", classes=ids)                          an ONNX model that ends in a linear layer, extra `onnx`
+load_backbone("linear:FILE")                                     a linear classifier over features that you compute
 load_backbone("my_package.nets:build", classes=ids)              whatever your own function returns
 from_module(network, class_ids)                                  a network in memory
 """
@@ -17,12 +21,17 @@ from unseen.assets import imagenet_1k
 from unseen.backbones.base import Backbone, Weights, check_class_ids
 from unseen.backbones.custom import from_module, import_network, read_weights
 from unseen.backbones.efficientnet_lite import VARIANTS, EfficientNetLite, published_weights, transform_of
+from unseen.backbones.hugging_face import load_hugging_face
+from unseen.backbones.linear import load_linear
+from unseen.backbones.onnx_backbone import load_onnx
 from unseen.backbones.resnet50 import RESNET50, ResNet50, resnet50_transform, resnet50_weights
 from unseen.backbones.timm_backbone import load_timm
+from unseen.backbones.torchvision_backbone import load_torchvision
 from unseen.errors import UnseenError
 from unseen.photos.transforms import PhotoTransform
 
 BUILT_IN = (*VARIANTS, RESNET50)
+FAMILIES = ("timm/", "torchvision/", "hf:", "onnx:", "linear:")  # how the names of other people's networks begin
 
 
 def load_backbone(
@@ -52,15 +61,28 @@ def load_backbone(
         backbone = _load_built_in(name, classes, state)
     elif name.startswith("timm/"):
         backbone = load_timm(name.removeprefix("timm/"), classes, state, layer)
-    elif ":" in name:
+    elif name.startswith("torchvision/"):
+        backbone = load_torchvision(name.removeprefix("torchvision/"), classes, state, layer)
+    elif name.startswith("hf:"):
+        backbone = load_hugging_face(name.removeprefix("hf:"), classes, state, layer, transform)
+    elif name.startswith("onnx:"):
+        backbone = load_onnx(name.removeprefix("onnx:"), classes, layer, transform)
+    elif name == "linear" or name.startswith("linear:"):
+        backbone = load_linear(name.partition(":")[2], classes, state)
+    elif is_own(name):
         backbone = _load_own(name, classes, state, layer, transform)
     else:
         raise UnseenError(_unknown(name))
     if transform is not None:
-        backbone.transform = transform
+        backbone.transform, backbone.transform_assumed = transform, False
     if isinstance(weights, (str, Path)):
         backbone.weights_file = Path(weights)  # so that a bundle finds it again
     return backbone
+
+
+def is_own(name: str) -> bool:
+    """Whether a name is package.module:callable, which `load_backbone` imports and calls."""
+    return ":" in name and name not in BUILT_IN and not name.startswith(FAMILIES)
 
 
 def _load_built_in(name: str, classes: Sequence[str] | None, weights: Weights | None) -> Backbone:

@@ -9,7 +9,8 @@
       log.jsonl  README.md     the training log and a card
       retraining/              checkpoint and log of a training that is to replace the bundle, while it runs
 
-Arrays are safetensors and the rest JSON: nothing in a bundle is ever executed. Every file is checked on load.
+Arrays are safetensors and the rest JSON: nothing in a bundle is ever executed. Every file is checked on load. A bundle
+may name a module of the user's own, for its network or its method: it is imported only on `trust_code`.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from unseen.errors import UnseenError
 from unseen.methods import Method, Solution, make_method
 from unseen.methods.problem import Problem
 from unseen.methods.registry import check_code
+from unseen.runtime.modules import announce
 from unseen.semantics import ClassVectors
 from unseen.taxonomy import Taxonomy
 from unseen.taxonomy.sources import BUILT_IN
@@ -72,6 +74,7 @@ class Bundle:
         made: When, and with which versions.
         path: Where it is saved.
         origin: Where the bundle is saved that this one is a change of.
+        trust_code: Whether modules that it names may be imported: one made here yes, one that was loaded if told so.
 
     >>> import unseen
     >>> from torch import nn
@@ -105,6 +108,7 @@ class Bundle:
     made: dict[str, Any] = field(default_factory=lambda: _circumstances())
     path: Path | None = None
     origin: Path | None = None
+    trust_code: bool = field(default=True, repr=False, compare=False)
 
     def __len__(self) -> int:
         return len(self.taxonomy)
@@ -125,6 +129,11 @@ class Bundle:
         return mask
 
     @property
+    def head(self) -> np.ndarray:
+        """M x P: the seen classifiers of the network as it is now: stage 2 trains it under predicted ones."""
+        return self.known if self.finetuning is None else np.asarray(self.solution.classifiers[self.seen], np.float32)
+
+    @property
     def is_class(self) -> np.ndarray:
         """N, bool: what a photo may be called.
 
@@ -140,10 +149,10 @@ class Bundle:
         mask[self.taxonomy.indices([*self.added, *named])] = True
         return mask | self.is_seen
 
-    def make_method(self, trust_code: bool = False, say: Callable[[str], None] = lambda message: None) -> Method:
+    def make_method(self, trust_code: bool = False, say: Callable[[str], None] = announce) -> Method:
         """The method with its settings. One of your own must be registered in this process, or else be trusted:
         `trust_code` imports the module that the bundle names, and tells which file that is."""
-        check_code(self.method, trust_code, say)
+        check_code(self.method, trust_code or self.trust_code, say)
         try:
             return make_method(self.method, self.settings)
         except UnseenError as error:
@@ -156,12 +165,15 @@ class Bundle:
 
     # -- the network ---------------------------------------------------------------------------------------------
 
-    def load_backbone(self) -> Backbone:
+    def load_backbone(self, trust_code: bool = False, say: Callable[[str], None] = announce) -> Backbone:
         """The network that these classifiers were made for, with its finetuned weights if there are any.
 
-        For a network of the user's own this imports the module that it was made by.
+        For a network of your own this imports the module that the bundle names, if it is trusted: here, or when the
+        bundle was loaded. `say` is told which file that is.
         """
         from unseen.backbones import PhotoTransform, load_backbone
+        from unseen.backbones.custom import check_network_code
+        from unseen.backbones.loading import is_own
 
         info = self.backbone
         if info.name.startswith("module/"):
@@ -169,6 +181,8 @@ class Bundle:
                 f"{self._where} was made for a network in memory ({info.name.removeprefix('module/')}), which it does "
                 "not hold: build it again and pass it: unseen.load(bundle, backbone=from_module(network, class_ids))"
             )
+        if is_own(info.name):
+            check_network_code(info.name, self._where, trust_code or self.trust_code, say)
         weights: Any = info.weights
         if self.network is not None:
             from torch import from_numpy
@@ -179,7 +193,10 @@ class Bundle:
                 f"{self._where} was made for {info.name} with the weights {info.weights}, which are not there: put the "
                 "file back, or pass the network: unseen.load(bundle, backbone=load_backbone(name, weights=file))"
             )
-        transform = None if info.transform is None else PhotoTransform(**info.transform)
+        try:
+            transform = None if not info.transform else PhotoTransform(**info.transform)
+        except (TypeError, ValueError) as error:
+            raise UnseenError(f"{self._where} has a damaged transform ({error}): make the bundle again") from None
         backbone = load_backbone(info.name, info.class_ids, weights, info.layer, transform)
         self.check_backbone(backbone)
         return backbone
@@ -237,9 +254,10 @@ class Bundle:
         return Path(path)
 
     @classmethod
-    def load(cls, path: str | Path, verify: bool = True) -> Bundle:
-        """The bundle in a folder. `verify` compares the checksum of every file."""
-        bundle = cls(**read_fields(Path(path), verify))
+    def load(cls, path: str | Path, verify: bool = True, trust_code: bool = False) -> Bundle:
+        """The bundle in a folder. `verify` compares the checksum of every file. `trust_code` lets it import the modules
+        of your own that it names, when its network or its method is needed."""
+        bundle = cls(**read_fields(Path(path), verify), trust_code=trust_code)
         check_shapes(bundle)
         return bundle
 

@@ -16,6 +16,7 @@ import numpy as np
 from unseen.bundle.core import Bundle
 from unseen.errors import UnseenError
 from unseen.methods.problem import normalise_rows
+from unseen.runtime.modules import announce
 from unseen.semantics import ClassVectors, Coverage, semantics_from_provenance
 from unseen.semantics.text_encoder import encoder_installed, needs_encoder
 from unseen.taxonomy import Node, Taxonomy
@@ -30,7 +31,7 @@ def add(
     out: str | Path | None = None,
     overwrite: bool = False,
     trust_code: bool = False,
-    say: Callable[[str], None] = lambda message: None,
+    say: Callable[[str], None] = announce,
 ) -> Bundle:
     """The bundle with new classes, each given by id, names, parents and perhaps a definition.
 

@@ -97,9 +97,6 @@ stdout = Console(emoji=False)  # the ":boom" of module:boom is a name
 stderr = Console(stderr=True, emoji=False, soft_wrap=True)  # a message is one line of a log, however narrow the screen
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output and nothing else.")]
-TrustCodeFlag = Annotated[
-    bool, typer.Option("--trust-code", help="Import the module that the bundle names as its method, if it is your own.")
-]
 
 
 def command(name: str, *, group: typer.Typer | None = None, examples: str = "") -> Callable:

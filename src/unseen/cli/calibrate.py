@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from unseen.cli.app import JsonFlag, command, emit, escaped, stdout, tell
+from unseen.cli.options import TrustCodeOption
 
 
 @command("calibrate", examples="unseen calibrate my-bundle --images photos/seen-train --out calibrated")
@@ -18,13 +19,15 @@ def calibrate(
     holdout: Annotated[float, typer.Option(min=0.01, max=0.9, help="Share of seen classes to hide.")] = 0.2,
     candidates: Annotated[str, typer.Option(help="Unseen classes that compete meanwhile.")] = "hops:2",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace another bundle in OUT.")] = False,
+    trust_code: TrustCodeOption = False,
     json_: JsonFlag = False,
 ) -> None:
     """Choose a seen-shift (calibrated stacking) and a novelty threshold on hidden seen classes."""
     from unseen.bundle import Bundle
     from unseen.calibration.shift import calibrate as choose
 
-    calibrated = choose(Bundle.load(bundle), images, holdout, candidates, tell, out=out, overwrite=overwrite)
+    untuned = Bundle.load(bundle, trust_code=trust_code)
+    calibrated = choose(untuned, images, holdout, candidates, tell, out=out, overwrite=overwrite)
     assert calibrated.calibration is not None
     result = {"bundle": str(out), **calibrated.calibration.to_json()}
     emit(result, json_, lambda: _show(result))

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
 
-from unseen.cli.app import JsonFlag, TrustCodeFlag, command, emit, escaped, say, stdout, tell
-from unseen.cli.options import DeviceOption
+from unseen.cli.app import JsonFlag, command, emit, escaped, say, stdout, tell
+from unseen.cli.options import DeviceOption, TrustCodeOption
 
 if TYPE_CHECKING:
     from unseen.classifier import ZeroShotClassifier
     from unseen.photos.reading import Source
+    from unseen.probability import Verdict
     from unseen.recognition import Answer, Explanation
+    from unseen.taxonomy import Taxonomy
 
 
 @command(
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     unseen classify photo.jpg
     unseen classify holiday/ --candidates unseen -k 3
     unseen classify 'photos/*.jpg' --candidates subtree:feline --json
+    unseen classify photo.jpg --sure 0.8
+    unseen classify holiday/ --level 7
     unseen classify photo.jpg --explain
     cat photo.jpg | unseen classify -
     """,
@@ -36,9 +40,19 @@ def classify(
         str, typer.Option(help="any, unseen, seen, leaves, hops:N, subtree:NAME, 2-hops, 3-hops, all, or a file.")
     ] = "any",
     k: Annotated[int, typer.Option("-k", min=1, help="How many labels a photo gets.")] = 5,
-    seen_shift: Annotated[float, typer.Option(help="Subtract this from the scores of seen classes.")] = 0.0,
+    sure: Annotated[float, typer.Option(help="How often the verdict must be right: 0.9 is 9 times in 10.")] = 0.9,
+    bins: Annotated[
+        Path | None, typer.Option(help="A file of nodes, an id or name a line: also show how probable each is.")
+    ] = None,
+    level: Annotated[
+        int | None, typer.Option(min=0, help="Also show the probabilities of the nodes so many steps below the top.")
+    ] = None,
+    seen_shift: Annotated[
+        float | None,
+        typer.Option(help="Rank by score, less this for seen classes; by default by calibrated probability."),
+    ] = None,
     explain: Annotated[bool, typer.Option("--explain", help="Show where the best label comes from.")] = False,
-    trust_code: TrustCodeFlag = False,
+    trust_code: TrustCodeOption = False,
     device: DeviceOption = "auto",
     json_: JsonFlag = False,
 ) -> None:
@@ -46,32 +60,78 @@ def classify(
     from unseen.recognition import Answer, Unreadable
 
     names, sources = read_arguments(photos)
-    model = open_model(bundle, device)
+    model = open_model(bundle, device, trust_code)
+    nodes = chosen_nodes(model.bundle.taxonomy, bins, level)
     if explain:
-        model.bundle.make_method(trust_code, tell)  # or an error, before photos are read
-    found = list(zip(names, model.classify(sources, k, candidates, seen_shift, show_progress=True), strict=True))
-    answers = [(name, answer) for name, answer in found if isinstance(answer, Answer)]
-    unreadable = [{"photo": name, "why": item.why} for name, item in found if isinstance(item, Unreadable)]
+        model.bundle.make_method(say=tell)  # or an error, before photos are read
+    found = model.classify(sources, k, candidates, seen_shift, sure, show_progress=True)
+    answers = [(name, answer) for name, answer in zip(names, found, strict=True) if isinstance(answer, Answer)]
+    unreadable = [
+        {"photo": name, "why": item.why}
+        for name, item in zip(names, found, strict=True)
+        if isinstance(item, Unreadable)
+    ]
     reasons = explain_best(model, answers) if explain else {}
     result = {
         "photos": [
             {"photo": name}
             | answer.as_dict()
+            | ({"bins": sum_bins(answer, nodes)} if nodes else {})
             | ({"explanation": reasons[answer[0].id].as_dict()} if explain and answer else {})
             for name, answer in answers
         ],
         "unreadable": unreadable,
+        "sure": sure,
+        "calibrated": seen_shift is None and model.numbers is not None,
     }
-    emit(result, json_, lambda: _show(model, answers, reasons, unreadable))
+    emit(result, json_, lambda: _show(model, result, answers, reasons, unreadable))
     if not answers:
         raise typer.Exit(1)
 
 
-def open_model(bundle: Path | None, device: str) -> ZeroShotClassifier:
+def chosen_nodes(taxonomy: Taxonomy, bins: Path | None, level: int | None) -> list[str]:
+    """The ids of the nodes whose probabilities are asked for."""
+    from unseen.errors import UnseenError
+
+    if bins is not None and level is not None:
+        raise UnseenError("--bins and --level both name the nodes to sum up: choose one")
+    if bins is not None:
+        return read_bins(bins, taxonomy)
+    if level is None:
+        return []
+    nodes = [id for id, depth in zip(taxonomy.ids, taxonomy.depths, strict=True) if depth == level]
+    if not nodes:
+        raise UnseenError(f"the hierarchy has no level {level}: it ends at {taxonomy.depth}")
+    return nodes
+
+
+def read_bins(path: Path, taxonomy: Taxonomy) -> list[str]:
+    """A node a line, by id or name."""
+    from unseen.errors import UnseenError
+
+    try:
+        lines = [line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise UnseenError(f"{path}: cannot be read as UTF-8 text: {error}") from None
+    nodes = [taxonomy.resolve(line) for line in lines if line]
+    if not nodes:
+        raise UnseenError(f"{path}: names no node: write an id or a name on each line")
+    return list(dict.fromkeys(nodes))
+
+
+def sum_bins(answer: Answer, nodes: list[str]) -> list[dict[str, Any]]:
+    """How probable each node is; most probable first."""
+    assert answer.nodes is not None
+    taxonomy = answer.nodes.taxonomy
+    found = [{"id": id, "name": taxonomy.name(id), "probability": answer.probability(id)} for id in nodes]
+    return sorted(found, key=lambda item: -item["probability"])
+
+
+def open_model(bundle: Path | None, device: str, trust_code: bool = False) -> ZeroShotClassifier:
     from unseen.classifier import load
     from unseen.training.default import default_bundle
 
-    return load(default_bundle(tell) if bundle is None else bundle, device=device)
+    return load(default_bundle(tell) if bundle is None else bundle, device=device, trust_code=trust_code)
 
 
 def read_arguments(arguments: Iterable[str]) -> tuple[list[str], list[Source]]:
@@ -95,34 +155,73 @@ def explain_best(model: ZeroShotClassifier, answers: Iterable[tuple[str, Answer]
 
 def _show(
     model: ZeroShotClassifier,
+    result: dict[str, Any],
     answers: Iterable[tuple[str, Answer]],
     reasons: dict[str, Explanation],
     unreadable: list[dict[str, Any]],
 ) -> None:
-    for name, answer in answers:
+    for (name, answer), told in zip(answers, result["photos"], strict=True):
         show_answer(name, answer)
+        if "bins" in told:
+            show_bins(told["bins"])
     for reason in reasons.values():
         _show_explanation(model, reason)
     for item in unreadable:
         say(f"[red]unreadable[/red] {escaped(item['photo'])}: {escaped(item['why'])}")
+    if not result["calibrated"]:
+        say("[dim]Not calibrated: fit these probabilities on photos of seen classes, with `unseen calibrate`[/dim]")
 
 
 def show_answer(name: str, answer: Answer) -> None:
-    table = Table("", "label", "id", "score", "trust", title=escaped(name), title_justify="left", title_style="bold")
-    top = max((label.score for label in answer), default=1.0)
-    for place, label in enumerate(answer, 1):
-        mark = "[green]seen[/green]" if label.seen else "[magenta]unseen[/magenta]"
-        bar = "█" * max(1, round(12 * label.score / top)) if top > 0 else ""
-        trust = "" if label.trust is None else f"{label.trust:.2f}"
-        way = escaped(" › ".join(label.path[-4:-1]))
-        table.add_row(str(place), f"[bold]{escaped(label.name)}[/bold] {mark}\n[dim]{way}[/dim]", escaped(label.id),
-                      f"{label.score:.3f} [cyan]{bar}[/cyan]", trust)  # fmt: skip
+    """The verdict first, then the best guesses."""
+    stdout.print(f"[bold]{escaped(name)}[/bold]", soft_wrap=True)
+    stdout.print(f"  {verdict_in_words(answer.verdict)}", soft_wrap=True)
+    table = Table(box=None, padding=(0, 2, 0, 2), show_header=False)
+    for guess in answer.guesses:
+        mark = "[green]seen[/green]" if guess.seen else f"[magenta]unseen[/magenta], {guess.support}".rstrip(", ")
+        table.add_row(
+            f"{escaped(guess.title)}{_also(guess.also)}",
+            f"[cyan]{bar(guess.probability):<12}[/cyan] {per_cent(guess.probability):>5}",
+            mark,
+        )
     stdout.print(table)
 
 
+def _also(titles: Sequence[str], most: int = 2) -> str:
+    """Classes that are folded into a line, the first of them."""
+    if not titles:
+        return ""
+    more = f" and {len(titles) - most} more" if len(titles) > most else ""
+    return f" [dim]({escaped(', '.join(titles[:most]))}{more})[/dim]"
+
+
+def verdict_in_words(verdict: Verdict) -> str:
+    if verdict.id is None:
+        return "[bold]Don't know[/bold]: nothing useful is sure enough."
+    words = {"sure": "Sure", "likely": "Likely", "guess": "A guess"}[verdict.level]
+    path = escaped(" › ".join(verdict.path[-4:-1]))
+    which = "" if verdict.classes == 1 else f", one of {verdict.classes:,} classes"
+    return f"{words}: [bold]{escaped(verdict.name)}[/bold] ({per_cent(verdict.probability)}{which}) [dim]{path}[/dim]"
+
+
+def show_bins(bins: list[dict[str, Any]]) -> None:
+    shown = [item for item in bins if item["probability"] >= 0.005] or bins[:1]
+    stdout.print("  " + ", ".join(f"{escaped(item['name'])} {item['probability']:.2f}" for item in shown))
+
+
+def bar(probability: float, width: int = 12) -> str:
+    return "█" * round(width * probability)
+
+
+def per_cent(probability: float) -> str:
+    return "< 1 %" if probability < 0.01 else f"{100 * probability:.0f} %"
+
+
 def _show_explanation(model: ZeroShotClassifier, reason: Explanation) -> None:
+    from unseen.recognition.answers import support_in_words
+
     taxonomy = model.bundle.taxonomy
-    trust = "" if reason.trust is None else f", trust {reason.trust:.2f}"
+    trust = "" if reason.trust is None or reason.seen else f", {support_in_words(reason.trust)}: {reason.trust:.2f}"
     stdout.print(f"[bold]{escaped(reason.name)}[/bold] " + escaped(f"({reason.id}{trust}): {reason.definition}"))
     table = Table("borrows from", "id", "share", "similarity", "path in the hierarchy")
     for near in reason.neighbours:

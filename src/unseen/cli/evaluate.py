@@ -9,13 +9,14 @@ import typer
 from rich.table import Table
 
 from unseen.cli.app import JsonFlag, command, emit, escaped, stdout, tell
-from unseen.cli.options import DeviceOption
+from unseen.cli.options import DeviceOption, TrustCodeOption
 
 
 @command(
     "evaluate",
     examples="""
     unseen evaluate my-bundle --images photos/unseen --candidates 2-hops
+    unseen evaluate calibrated --images photos/unseen --candidates any --sure 0.9
     unseen evaluate my-bundle --images photos/unseen --candidates all --with-seen
     unseen evaluate my-bundle --images photos/seen-val --candidates 2-hops --with-seen
     unseen evaluate my-bundle --images photos/unseen --images photos/seen-val --candidates 2-hops+1K --seen-shift 0.5
@@ -31,8 +32,12 @@ def evaluate(
     ] = "unseen",
     with_seen: Annotated[bool, typer.Option(help="Add the seen classes to the candidates (+1K).")] = False,
     seen_shift: Annotated[
-        str, typer.Option(help="Subtract this from the scores of seen classes; `auto`: what `unseen calibrate` chose.")
-    ] = "0",
+        str | None,
+        typer.Option(
+            help="Rank by score, less this for seen classes; `auto`: what `unseen calibrate` chose. By default a "
+            "calibrated bundle ranks by probability."
+        ),
+    ] = None,
     novelty: Annotated[
         str | None,
         typer.Option(
@@ -48,9 +53,11 @@ def evaluate(
             "list, and those of seen classes only where it has no others."
         ),
     ] = "auto",
+    sure: Annotated[float, typer.Option(help="The sureness of the verdicts that are judged.")] = 0.9,
     ties: Annotated[str, typer.Option(help="realistic, optimistic or pessimistic (the authors' way).")] = "realistic",
     per_class: Annotated[bool, typer.Option(help="Also report every class.")] = False,
     workers: Annotated[int, typer.Option(min=0, help="Processes that decode photos.")] = 2,
+    trust_code: TrustCodeOption = False,
     device: DeviceOption = "auto",
     json_: JsonFlag = False,
 ) -> None:
@@ -58,18 +65,19 @@ def evaluate(
     from unseen.classifier import load
     from unseen.evaluation.protocol import evaluate as measure
 
-    model = load(bundle, device=device)
+    model = load(bundle, device=device, trust_code=trust_code)
     result = measure(
         model,
         list(images),
         candidates,
         with_seen,
-        number_or_text(seen_shift),
+        None if seen_shift is None else number_or_text(seen_shift),
         ties,
         novelty=None if novelty is None else number_or_text(novelty),
         workers=workers,
         say=tell,
         photos_of=photos_of,
+        sure=sure,
     )
     emit(result.as_dict(per_class), json_, lambda: _show(result, per_class))
 
@@ -108,8 +116,20 @@ def _show(result, per_class: bool) -> None:
             f"{figures['seen_told_rightly']} % of seen photos, {figures['unseen_told_rightly']} % of unseen ones",
             soft_wrap=True,
         )
+    _show_verdicts(result)
     if per_class:
         table = Table("id", "photos", *result.image)
         for row in result.per_class:
             table.add_row(escaped(row["id"]), str(row["photos"]), *(f"{row[key]:.1f}" for key in result.image))
         stdout.print(table)
+
+
+def _show_verdicts(result) -> None:
+    verdict, told = result.verdict, result.hierarchical
+    stdout.print(
+        f"verdicts at sureness {verdict['sure']:g}{'' if result.calibrated else ', not calibrated'}: "
+        f"{verdict['right']:.1f} % right, {verdict['information']:.2f} bits, {verdict['unknown']:.1f} % don't know\n"
+        f"hierarchical: precision@5 {told['precision@5']:.1f} %, F1 {told['f1']:.1f} %, mistakes "
+        f"{'-' if told['severity'] is None else told['severity']} steps up, area {told['area']:.3f}",
+        soft_wrap=True,
+    )

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from unseen.cli.app import JsonFlag, command, emit, escaped, stdout
+from unseen.cli.options import TrustCodeOption
 
 
 @command(
@@ -26,13 +27,14 @@ def export(
         str, typer.Option(help="Which classes: any, unseen, seen, leaves, hops:N, subtree:NAME, or a file of ids.")
     ] = "any",
     half: Annotated[bool, typer.Option("--half", help="Store weights as fp16.")] = False,
+    trust_code: TrustCodeOption = False,
     json_: JsonFlag = False,
 ) -> None:
     """Write network and classes as one file that needs no unseen to run."""
     from unseen.classifier import load
     from unseen.exporting.files import export as write
 
-    result = write(load(bundle, device="cpu"), to, out, candidates, half)
+    result = write(load(bundle, device="cpu", trust_code=trust_code), to, out, candidates, half)
     emit(result, json_, lambda: _show(result))
 
 

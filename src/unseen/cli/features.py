@@ -8,7 +8,14 @@ from typing import Annotated
 import typer
 
 from unseen.cli.app import JsonFlag, command, emit, escaped, stdout, tell
-from unseen.cli.options import BackboneOption, ClassesOption, DeviceOption, LayerOption, WeightsOption
+from unseen.cli.options import (
+    BackboneOption,
+    ClassesOption,
+    DeviceOption,
+    LayerOption,
+    TrustCodeOption,
+    WeightsOption,
+)
 from unseen.errors import UnseenError
 
 
@@ -41,6 +48,7 @@ def features(
     retry_unreadable: Annotated[
         bool, typer.Option("--retry-unreadable", help="Retry the files that could not be read.")
     ] = False,
+    trust_code: TrustCodeOption = False,
     device: DeviceOption = "auto",
     json_: JsonFlag = False,
 ) -> None:
@@ -52,7 +60,7 @@ def features(
     from unseen.runtime.processes import Processes
 
     with Processes(device) as processes:
-        network = _load_network(backbone, bundle, classes, layer, weights).to(processes.device)
+        network = _load_network(backbone, bundle, classes, layer, weights, trust_code).to(processes.device)
         built = build_store(
             images,
             out,
@@ -76,7 +84,9 @@ def features(
     )
 
 
-def _load_network(backbone: str, bundle: Path | None, classes: Path | None, layer: str | None, weights: Path | None):
+def _load_network(
+    backbone: str, bundle: Path | None, classes: Path | None, layer: str | None, weights: Path | None, trust_code: bool
+):
     from unseen.backbones import load_backbone
     from unseen.scoring.candidates import read_ids
 
@@ -86,4 +96,4 @@ def _load_network(backbone: str, bundle: Path | None, classes: Path | None, laye
         raise UnseenError("--bundle already says which network to use: omit --classes, --layer and --weights.")
     from unseen.bundle import Bundle
 
-    return Bundle.load(bundle).load_backbone()
+    return Bundle.load(bundle).load_backbone(trust_code, tell)

@@ -9,7 +9,7 @@ from typing import Annotated, Any, cast
 import typer
 
 from unseen.cli.app import JsonFlag, command, emit, escaped, stdout, tell
-from unseen.cli.options import DeviceOption
+from unseen.cli.options import DeviceOption, TrustCodeOption
 
 
 @command(
@@ -54,6 +54,7 @@ def finetune(
     overwrite: Annotated[
         bool, typer.Option(help="Replace a finished bundle in OUT, or start an interrupted finetuning again.")
     ] = False,
+    trust_code: TrustCodeOption = False,
     json_: JsonFlag = False,
 ) -> None:
     """Finetune the network under the predicted classifiers of its seen classes (the paper's second stage)."""
@@ -79,7 +80,7 @@ def finetune(
     )
     first = int(os.environ.get("RANK", "0")) == 0  # of torchrun's processes one speaks
     tuned = tune(
-        Bundle.load(bundle),
+        Bundle.load(bundle, trust_code=trust_code),
         images,
         out,
         settings,

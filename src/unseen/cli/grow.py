@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from unseen.cli.app import JsonFlag, TrustCodeFlag, command, emit, escaped, say, stdout, tell
+from unseen.cli.app import JsonFlag, command, emit, escaped, say, stdout, tell
+from unseen.cli.options import TrustCodeOption
 from unseen.errors import UnseenError
 
 BundleArgument = Annotated[Path, typer.Argument(help="The bundle.")]
@@ -41,7 +42,7 @@ def add(
         Path | None, typer.Option(help="The bundle's own file of word vectors, if it lies elsewhere now.")
     ] = None,
     overwrite: OverwriteOption = False,
-    trust_code: TrustCodeFlag = False,
+    trust_code: TrustCodeOption = False,
     json_: JsonFlag = False,
 ) -> None:
     """Add classes to a bundle by name and parent: their classifiers are predicted at once."""
@@ -58,7 +59,7 @@ def add(
     from unseen.training.default import default_bundle
 
     # The default bundle is nobody's own: without a path it is not replaced unasked.
-    old = replace(default_bundle(tell), path=None) if bundle is None else Bundle.load(bundle)
+    old = replace(default_bundle(tell), path=None) if bundle is None else Bundle.load(bundle, trust_code=trust_code)
     if csv is None:
         names = tuple(name or ())
         nodes, known = [Node(id or slug(names[0]), names, tuple(parent or ()), definition)], []
@@ -84,13 +85,14 @@ def remove(
     out: OutOption,
     id: Annotated[list[str], typer.Option(help="Id of a class to remove; may be repeated.")],
     overwrite: OverwriteOption = False,
+    trust_code: TrustCodeOption = False,
     json_: JsonFlag = False,
 ) -> None:
     """Remove classes from a bundle; their children go to their parents."""
     from unseen.bundle import Bundle
     from unseen.bundle.growth import remove
 
-    smaller = remove(Bundle.load(bundle), id, out, overwrite)
+    smaller = remove(Bundle.load(bundle, trust_code=trust_code), id, out, overwrite)
     result = {"bundle": str(out), "removed": id, "nodes": len(smaller)}
     emit(result, json_, lambda: stdout.print(f"{escaped(out)}: {len(smaller):,} nodes left"))
 
@@ -102,13 +104,14 @@ def rename(
     id: Annotated[str, typer.Option(help="Id of the class.")],
     name: Annotated[list[str], typer.Option(help="Its new name; repeat for synonyms.")],
     overwrite: OverwriteOption = False,
+    trust_code: TrustCodeOption = False,
     json_: JsonFlag = False,
 ) -> None:
     """Give a class of a bundle other names; its classifier stays."""
     from unseen.bundle import Bundle
     from unseen.bundle.growth import rename
 
-    rename(Bundle.load(bundle), id, name, out, overwrite)
+    rename(Bundle.load(bundle, trust_code=trust_code), id, name, out, overwrite)
     told = escaped(f"{out}: {id} is now {name[0]}")
     emit({"bundle": str(out), "id": id, "names": name}, json_, lambda: stdout.print(told))
 

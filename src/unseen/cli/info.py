@@ -12,6 +12,7 @@ import typer
 from rich.table import Table
 
 from unseen.cli.app import JsonFlag, command, emit, escaped, stdout
+from unseen.cli.options import TrustCodeOption
 
 PACKAGES = ("torch", "numpy", "scipy", "safetensors", "pillow", "typer", "rich", "pooch")
 EXTRAS = {  # extra -> the module that shows that it is there, and what it is for
@@ -27,11 +28,12 @@ EXTRAS = {  # extra -> the module that shows that it is there, and what it is fo
 @command("info", examples="unseen info\nunseen info my-bundle\nunseen info --json")
 def info(
     bundle: Annotated[Path | None, typer.Argument(help="A bundle to describe, instead of the installation.")] = None,
+    trust_code: TrustCodeOption = False,
     json_: JsonFlag = False,
 ) -> None:
     """Show versions, data with licences and checksums, devices and optional parts; or what a bundle contains."""
     if bundle is not None:
-        _info_bundle(bundle, json_)
+        _info_bundle(bundle, trust_code, json_)
         return
     result = gather()
     emit(result, json_, lambda: _show(result))
@@ -87,10 +89,10 @@ def _show(result: dict) -> None:
     stdout.print(f"[bold]Cache[/bold]  {escaped(result['cache'])}", soft_wrap=True)
 
 
-def _info_bundle(path: Path, as_json: bool) -> None:
+def _info_bundle(path: Path, trust_code: bool, as_json: bool) -> None:
     from unseen.bundle import Bundle
 
-    bundle = Bundle.load(path)
+    bundle = Bundle.load(path, trust_code=trust_code)
     header = bundle.header() | {"added": bundle.added, "classes": int(bundle.is_class.sum())}
     emit(header, as_json, lambda: _show_bundle(path, header))
 

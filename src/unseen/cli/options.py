@@ -8,6 +8,12 @@ from typing import Annotated
 import typer
 
 DeviceOption = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps.")]
+TrustCodeOption = Annotated[
+    bool,
+    typer.Option(
+        "--trust-code", help="Let the bundle import the module of your own that it names as its network or method."
+    ),
+]
 
 # The network of `train` and `features`.
 BackboneOption = Annotated[

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from unseen.cli.app import JsonFlag, command, emit, say, stdout, tell
-from unseen.cli.options import DeviceOption
+from unseen.cli.options import DeviceOption, TrustCodeOption
 from unseen.errors import UnseenError
 
 DEFAULT = Path("default")
@@ -40,6 +40,7 @@ def serve(
         list[str] | None, typer.Option(help="Another host name that this server answers to; may be repeated.")
     ] = None,
     batch: Annotated[int, typer.Option(min=1, max=256, help="Most photos in one run of the network.")] = 16,
+    trust_code: TrustCodeOption = False,
     device: DeviceOption = "auto",
     json_: JsonFlag = False,
 ) -> None:
@@ -57,7 +58,7 @@ def serve(
 
     bound = bind(host, port)  # first, since loading takes longer than finding out that the port is taken
     say("Loading the network and the classifiers ...")
-    service = Service(open_models(bundles or [], device), save_folder, read_only, batch)
+    service = Service(open_models(bundles or [], device, trust_code), save_folder, read_only, batch)
     service.warm_up()
     address = address_of(bound, host)
     if not is_loopback(host):
@@ -76,7 +77,7 @@ def serve(
     say("The server has stopped.")
 
 
-def open_models(paths: list[Path], device: str) -> dict:
+def open_models(paths: list[Path], device: str, trust_code: bool = False) -> dict:
     """Classifiers by the names of their folders; a name that comes twice gets a number."""
     from unseen.classifier import ZeroShotClassifier, load
     from unseen.training.default import default_bundle
@@ -86,7 +87,7 @@ def open_models(paths: list[Path], device: str) -> dict:
         if path == DEFAULT and not path.exists():
             name, model = "default", ZeroShotClassifier(default_bundle(tell), device=device)
         else:
-            name, model = path.resolve().name, load(path, device=device)
+            name, model = path.resolve().name, load(path, device=device, trust_code=trust_code)
         number = 2
         while name in models or name == "network":
             name, number = f"{path.resolve().name}-{number}", number + 1

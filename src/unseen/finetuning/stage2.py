@@ -118,7 +118,7 @@ def _finished(
     out: Path, bundle: Bundle, photos: PhotoSet, settings: FinetuneSettings, run: Run, say: Callable[[str], None]
 ) -> Bundle:
     """The bundle that is there already, if it is what was asked for."""
-    tuned = Bundle.load(out)
+    tuned = Bundle.load(out, trust_code=bundle.trust_code)
     record = tuned.finetuning
     if record is None:
         raise UnseenError(f"{out} is a finished bundle that was not finetuned: choose another name")

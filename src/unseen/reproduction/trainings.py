@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from unseen.bundle import Bundle
 from unseen.errors import UnseenError
+from unseen.evaluation.awa2 import Attributes, by_id
 from unseen.features.cache import open_features
 from unseen.methods import get_method
 from unseen.methods.graph.method import GraphMethod
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 NETWORK_ALONE = Row("network alone", method="network")
 UNFINISHED = "not trained yet"
+ATTRIBUTES = Attributes.name  # a row's vectors, instead of names of word vectors
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,9 @@ class Trainings:
 
     def lacks(self, row: Row, seeds: Sequence[int] = (0,), holdout: float = 0.0) -> str | None:
         """Why a row cannot be run on this data, or may not be run now; None if it can."""
-        if self.level.seen_train is None and get_method(row.runs).needs_features:
+        if row.vectors == ATTRIBUTES and self.level.attributes is None:
+            return "it learns from AWA2's attributes: name AWA2's folder with --awa2"
+        if self.level.seen_train is None and row.vectors != ATTRIBUTES and get_method(row.runs).needs_features:
             return f"{row.method} learns from photos of seen classes: there are none here"
         if self.only_done and not all(self._plan(row, seed, holdout).is_done for seed in seeds):
             return UNFINISHED
@@ -97,11 +101,11 @@ class Trainings:
         level, plan = self.level, self._plan(row, seed, holdout)
         features = None
         if get_method(row.runs).needs_features and not is_bundle(plan.place):
-            features = self._seen_features()
+            features = self._seen_features(row)
         if self.is_first and not is_bundle(plan.place):
             self.say(f"  training {row.method} {plan.settings or ''} seed {seed}")
-            train(row.runs, level.graph, plan.vectors, level.backbone, plan.place, features=features, holdout=holdout,
-                  weights=level.weights, run=self._run(seed), precision="fp16", **plan.settings)  # fmt: skip
+            train(row.runs, level.graph, self._vectors(plan.vectors), level.backbone, plan.place,
+                  features=features, holdout=holdout, weights=level.weights, run=self._run(seed), precision="fp16", **plan.settings)  # fmt: skip
         if self.processes is not None:
             self.processes.wait()
         if plan.tuned is None:
@@ -111,12 +115,17 @@ class Trainings:
 
             assert level.seen_train is not None  # or nothing would be finetuned
             self.say(f"  finetuning {plan.place.name}")
-            finetune(Bundle.load(plan.place), level.seen_train, plan.tuned, self._finetune_settings(), self._run(seed),
+            finetune(self._open(plan.place), level.seen_train, plan.tuned, self._finetune_settings(), self._run(seed),
                      skip_unknown=True, workers=self.workers)  # fmt: skip
         return self._load(plan.tuned)
 
+    def _open(self, place: Path, verify: bool = True) -> Bundle:
+        bundle = Bundle.load(place, verify)
+        bundle.trust_code = bundle.backbone.name == self.level.backbone  # which the user named
+        return bundle
+
     def _load(self, place: Path) -> Bundle:
-        bundle = Bundle.load(place, verify=False)
+        bundle = self._open(place, verify=False)
         tuning = 0.0 if bundle.finetuning is None else bundle.finetuning.seconds
         self.used[place.name] = round((bundle.training.seconds or 0.0) + tuning, 1)
         return bundle
@@ -135,7 +144,7 @@ class Trainings:
         if level.weights is not None:
             choice["weights"] = str(level.weights)
         if kind.needs_features:
-            choice["photos"] = str(level.seen_train)
+            choice["photos"] = str(level.awa2 if vectors == ATTRIBUTES else level.seen_train)
         place, tuned = self.work / "bundles" / _key(row.runs, choice), None
         if self.is_finetuned(row) and not holdout:
             choice |= {"finetune": asdict(self._finetune_settings()), "photos": str(level.seen_train)}
@@ -167,7 +176,15 @@ class Trainings:
             raise UnseenError(f"these figures need photos that the level {self.level.name} does not have")
         return open_features(photos, model.backbone, self.workers, self.show_progress, folder=self.work / "features")
 
-    def _seen_features(self):
+    def _vectors(self, name: str) -> Any:
+        """What a row's classes are described by: a name that `train` knows, or AWA2's attributes."""
+        return name if name != ATTRIBUTES or self.level.attributes is None else Attributes(self.level.attributes)
+
+    def _seen_features(self, row: Row):
+        if row.vectors == ATTRIBUTES:  # AWA2's own photos: of its training classes, the network knows 24
+            model = self.model(NETWORK_ALONE)
+            store = by_id(self.store(model, self.level.awa2), model.bundle.taxonomy)
+            return store.seen_matrix(model.bundle.seen_ids)
         if self.level.seen_train is None:
             raise UnseenError("methods that learn from photos need photos of seen classes: there are none here")
         model = self.model(NETWORK_ALONE)

@@ -37,6 +37,8 @@ def import_object(spec: str) -> Any:
 def find_file(spec: str) -> str | None:
     """The file that `import_object` would run, found without running anything; None if there is none."""
     found, folders = None, None
+    if not all(part.isidentifier() for part in spec.partition(":")[0].split(".")):
+        return None
     with _current_folder_importable():
         for name in accumulate(spec.partition(":")[0].split("."), "{}.{}".format):
             found = PathFinder.find_spec(name, folders)
@@ -44,6 +46,11 @@ def find_file(spec: str) -> str | None:
                 return None
             folders = found.submodule_search_locations
     return None if found is None else found.origin
+
+
+def announce(message: str) -> None:
+    """Say on standard error what code is about to run, where nobody else was given to say it."""
+    print(message, file=sys.stderr)
 
 
 @contextmanager
