@@ -12,16 +12,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from support.problems import SEEN
-from support.tables import LISTS, TINY, small_reproduction
+from support.problems import PARENTS, SEEN
+from support.tables import LISTS, TINY, small_reproduction, write_photos
 from unseen.errors import UnseenError
+from unseen.evaluation.awa2 import CLASSES
 from unseen.methods import get_method
 from unseen.reproduction import Reproduction
 from unseen.reproduction.analysis import analyse
 from unseen.reproduction.levels import LENGTHS, Lengths, Level, find_level, link_some
 from unseen.reproduction.recipe import ORDER, Row, load_recipe
 from unseen.reproduction.report import load_results, write_report
-from unseen.reproduction.tables import combine, read_result
+from unseen.reproduction.tables import ON_IMAGENET, combine, read_result
 from unseen.reproduction.trainings import Trainings
 from unseen.scoring.candidates import paper_list
 from unseen.taxonomy import Taxonomy
@@ -41,8 +42,17 @@ def test_a_tiny_run_of_each_recipe(work, name):
     assert result["level"] == "photos"
     json.dumps(result, allow_nan=False)
     if recipe.kind in ("hits", "seeds", "awa2"):
-        assert [row["label"] for row in result["rows"]] == [row.label for row in recipe.rows]
-        for row, asked in zip(result["rows"], recipe.rows, strict=True):
+        asked_rows, suffix = list(recipe.rows), ""
+        if recipe.kind == "awa2":  # there is no AWA2 here: only ImageNet's photos of its classes
+            count = len(recipe.rows)
+            assert all("--awa2" in row["left_out"] for row in result["rows"][:count] if "method" in row)
+            suffix, result = ON_IMAGENET, {**result, "rows": result["rows"][count:]}
+            asked_rows = [row for row in asked_rows if row.method is not None]
+        assert [row["label"] for row in result["rows"]] == [row.label + suffix for row in asked_rows]
+        for row, asked in zip(result["rows"], asked_rows, strict=True):
+            if asked.vectors == "attributes":
+                assert "attributes" in row["left_out"]
+                continue
             assert ("measured" in row) == (asked.method is not None)
             for candidates in recipe.candidates if asked.method else ():
                 for average in ("image", "class"):
@@ -83,6 +93,31 @@ def test_a_tiny_run_without_photos(tmp_path_factory, level, name):
                 assert rows[row.label]["finetune_epochs"] == 0
     if recipe.kind == "qualitative":
         assert "no photos" in result["left_out"]
+
+
+def test_awa2_as_it_is_distributed(tmp_path, monkeypatch):
+    """AWA2's own photos and ImageNet's of the same classes stand in rows of their own."""
+    awa2 = tmp_path / "Animals_with_Attributes2"
+    write_photos(awa2 / "JPEGImages", ["blue+whale", "horse", "siamese+cat"], 3)
+    ids = [CLASSES["blue+whale"], CLASSES["horse"]]
+    with open(tmp_path / "classes.csv", "w", encoding="utf-8") as file:
+        file.write("id,name,parents\n")
+        file.writelines(f"{id},{id},{'|'.join(parents)}\n" for id, parents in PARENTS.items())
+        file.writelines(f"{id},whale,animal\n" for id in ids)
+    write_photos(tmp_path / "photos" / "unseen", ids[:1], 2)
+    monkeypatch.setattr("unseen.scoring.candidates.paper_list", lambda name: ids)
+    recipe = replace(load_recipe("awa2"), rows=(Row("structural", "structural", ours=True),))
+    monkeypatch.setattr("unseen.reproduction.tables.load_recipe", lambda name: recipe)
+    for photos in (tmp_path / "photos", None):
+        level = replace(find_level(photos, awa2=awa2), graph=str(tmp_path / "classes.csv"), has_lists=True,
+                        backbone="support.tiny_network:build")  # fmt: skip
+        result = small_reproduction(tmp_path / f"work-{photos is None}", level).run("awa2")
+        labels = ["structural"] if photos is None else ["structural", "structural, ImageNet photos"]
+        assert [row["label"] for row in result["rows"]] == labels
+        found = {spec: (entry["classes"], entry["images"]) for spec, entry in result["coverage"].items()}
+        assert found == {"awa2-test": (2, 6)} | ({} if photos is None else {"awa2-test, ImageNet photos": (1, 2)})
+    with pytest.raises(UnseenError, match="is not AWA2"):
+        find_level(awa2=tmp_path)
 
 
 @pytest.mark.slow

@@ -17,6 +17,7 @@ from unseen.cli.tables import show_figures
     examples="""
     unseen reproduce scalability
     unseen reproduce unseen-classes --photos photos/
+    unseen reproduce awa2 --awa2 Animals_with_Attributes2
     unseen reproduce all --photos photos/ --out results --quick
     torchrun --nproc-per-node 8 -m unseen reproduce all --imagenet-21k fall11 --imagenet-1k imagenet --out results
     """,
@@ -28,6 +29,9 @@ def reproduce(
     ] = None,
     imagenet_21k: Annotated[Path | None, typer.Option(help="ImageNet-21K, DIR/<wnid>/*.")] = None,
     imagenet_1k: Annotated[Path | None, typer.Option(help="ImageNet-1k with train/ and val/.")] = None,
+    awa2: Annotated[
+        Path | None, typer.Option(help="AWA2 as it is distributed, with JPEGImages/<class name>/: for the table awa2.")
+    ] = None,
     out: Annotated[Path, typer.Option(help="Where bundles, features, results and the report are kept.")] = Path(
         "runs/reproduce"
     ),
@@ -77,7 +81,7 @@ def reproduce(
     from unseen.runtime.processes import Processes
 
     names = ORDER if table == "all" else (load_recipe(table).name,)
-    level = find_level(photos, imagenet_21k, imagenet_1k)
+    level = find_level(photos, imagenet_21k, imagenet_1k, awa2)
     level = level.with_parts(graph=graph, vectors=vectors, backbone=backbone, weights=weights)
     given = {"epochs": epochs, "gcnz_epochs": gcnz_epochs or epochs, "finetune_epochs": finetune_epochs,
              "finetune_batch": finetune_batch, "finetune_rate": finetune_rate,

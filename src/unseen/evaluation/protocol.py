@@ -17,6 +17,7 @@ import numpy as np
 
 from unseen.bundle import Bundle
 from unseen.errors import UnseenError
+from unseen.evaluation.awa2 import by_id, photos_folder
 from unseen.evaluation.metrics import KS, HitCounter, SeenUnseenCurve, harmonic_mean, hits
 from unseen.evaluation.novelty import NoveltyDetector, judged_ranks
 from unseen.features import FeatureStore
@@ -103,7 +104,8 @@ def evaluate(
 
     Args:
         model: From `unseen.load`.
-        images: Photos by class id, DIR/<id>/*, or feature stores; only those of candidates count.
+        images: Photos by class id, DIR/<id>/*, or feature stores; only those of candidates count. AWA2 may be given as
+            it is distributed, with folders such as blue+whale.
         candidates: Ids, or the name of a list such as unseen, seen or hops:2; see `unseen.scoring.candidates`.
         with_seen: Let the seen classes compete too.
         seen_shift: Taken off the scores of seen classes; "auto": what `unseen.calibrate` chose for the bundle.
@@ -223,9 +225,9 @@ def _counted(
 
 
 def _open(model: Recogniser, source, workers: int, show_progress: bool, say) -> FeatureStore:
-    if hasattr(source, "batches"):  # a store, or something like it
-        return source
-    return open_features(source, model.backbone, workers, show_progress, say)
+    if not hasattr(source, "batches"):  # neither a store nor something like it
+        source = open_features(photos_folder(source), model.backbone, workers, show_progress, say)
+    return by_id(source, model.bundle.taxonomy)
 
 
 def _refuse_twice(sources: Sequence[str | Path | FeatureStore]) -> None:

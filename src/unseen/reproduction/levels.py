@@ -19,8 +19,9 @@ import numpy as np
 
 from unseen.assets import find_asset
 from unseen.errors import UnseenError
+from unseen.evaluation.awa2 import ATTRIBUTES, find_awa2
 
-FOLDERS = ("unseen", "seen_train", "seen_val")
+FOLDERS = ("unseen", "seen_train", "seen_val", "awa2")
 PAPER_VECTORS, PAPER_NETWORK = "glove.6B.zip#glove.6B.300d.txt", "timm/resnet50.tv_in1k"
 
 
@@ -64,6 +65,8 @@ class Level:
     has_lists: bool = True
     weights: Path | None = None  # of the network, instead of the published ones
     sampled: int | None = None  # photos of each folder in a quick run, None otherwise
+    awa2: Path | None = None  # AWA2's photos, in folders such as blue+whale
+    attributes: Path | None = None  # the folder of its attributes
 
     def candidates(self, spec: str) -> str:
         """The authors' list, or what comes nearest to it without their files.
@@ -97,8 +100,24 @@ class Level:
         }  # fmt: skip
 
 
-def find_level(photos: Path | None = None, imagenet_21k: Path | None = None, imagenet_1k: Path | None = None) -> Level:
-    """The best level that the data allow. A folder of photos has unseen/, and perhaps seen-train/ and seen-val/."""
+def find_level(
+    photos: Path | None = None,
+    imagenet_21k: Path | None = None,
+    imagenet_1k: Path | None = None,
+    awa2: Path | None = None,
+) -> Level:
+    """The best level that the data allow. A folder of photos has unseen/, and perhaps seen-train/ and seen-val/.
+
+    `awa2` is AWA2's folder as it is distributed, for the table on it.
+    """
+    level = _find(photos, imagenet_21k, imagenet_1k, awa2 is not None)
+    if awa2 is None:
+        return level
+    attributes = awa2.resolve() if (awa2 / ATTRIBUTES).is_file() else None
+    return replace(level, awa2=find_awa2(awa2).resolve(), attributes=attributes)
+
+
+def _find(photos: Path | None, imagenet_21k: Path | None, imagenet_1k: Path | None, has_awa2: bool) -> Level:
     lists = find_asset("imagenet-testsets.json") is not None and find_asset("imagenet-split.json") is not None
     if (imagenet_21k is None) != (imagenet_1k is None):
         raise UnseenError(
@@ -117,7 +136,7 @@ def find_level(photos: Path | None = None, imagenet_21k: Path | None = None, ima
             raise UnseenError(f"{photos}: has no folder unseen/ with photos of unseen classes by id")
         train, val = (photos / name if (photos / name).is_dir() else None for name in ("seen-train", "seen-val"))
         return _level("photos", lists, photos / "unseen", train, val)
-    return _level("embedded", lists)
+    return _level("photos" if has_awa2 else "embedded", lists)
 
 
 def _level(name: str, has_lists: bool, *folders: Path | None) -> Level:

@@ -71,7 +71,7 @@ class Recipe:
     rows: tuple[Row, ...] = ()
     candidates: tuple[str, ...] = ()
     hits: tuple[int, ...] = ()
-    photos: str | None = None  # "unseen" or "seen-val": which photos it is measured on
+    photos: str | None = None  # "unseen", "seen-val" or "awa2": which photos it is measured on
     seeds: tuple[int, ...] = (0,)
     examples: int = 0
     notes: tuple[str, ...] = ()

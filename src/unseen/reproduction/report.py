@@ -138,7 +138,12 @@ def _circumstances(made_with: dict[str, Any], tables: dict[str, dict]) -> list[B
 def command(made_with: dict[str, Any]) -> str:
     """The command line that makes these results, with names in the place of folders."""
     level = Level(**made_with["level"])
-    data = {"paper": " --imagenet-21k DIR --imagenet-1k DIR", "photos": " --photos DIR", "embedded": ""}[level.name]
+    data = {
+        "paper": " --imagenet-21k DIR --imagenet-1k DIR",
+        "photos": " --photos DIR" if level.unseen else "",
+        "embedded": "",
+    }[level.name]
+    data += " --awa2 DIR" if level.awa2 else ""
     usual = LENGTHS["quick" if level.sampled else level.name]
     options = " --quick" if level.sampled else ""
     for key in asdict(usual):

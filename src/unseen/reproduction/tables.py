@@ -10,8 +10,10 @@ import json
 import platform
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime, timezone
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,6 +24,7 @@ from unseen.reproduction.recipe import Recipe, Row, load_recipe
 from unseen.reproduction.trainings import UNFINISHED, Trainings
 from unseen.runtime.files import write_atomically
 
+ON_IMAGENET = ", ImageNet photos"
 HOLDOUT = 0.2  # of the seen classes, at the embedded level
 
 
@@ -74,21 +77,36 @@ class Reproduction(Trainings):
         if lack is not None:
             return body | {"rows": [], "coverage": {}, "left_out": lack}
         rows, coverage = [], {}
+        on_imagenet: list[dict[str, Any]] = []
         for row in recipe.rows:
             entry: dict[str, Any] = {"label": row.label, "ours": row.ours, "published": row.published}
             entry |= {key: getattr(row, key) for key in ("norm", "published_as", "published_deviation")
                       if getattr(row, key)}  # fmt: skip
             if row.method is not None:
                 entry |= {"method": row.method} | self._row(recipe, row, coverage)
+                if recipe.kind == "awa2" and self.level.unseen is not None:
+                    on_imagenet.append(self._on_imagenet(recipe, row, coverage))
             rows.append(entry)
-        return body | {"rows": rows, "coverage": coverage}
+        return body | {"rows": rows + on_imagenet, "coverage": coverage}
+
+    def _on_imagenet(self, recipe: Recipe, row: Row, coverage: dict) -> dict[str, Any]:
+        """A row of AWA2's table on ImageNet's photos of the same classes: no published figure is about those."""
+        found: dict[str, Any] = {}
+        figures = self._row(replace(recipe, photos="unseen"), row, found)
+        coverage |= {f"{spec}{ON_IMAGENET}": entry | {"as": entry["as"] + ON_IMAGENET} for spec, entry in found.items()}
+        return {"label": row.label + ON_IMAGENET, "ours": row.ours, "published": {}, "method": row.method} | figures
+
+    def _photos(self, recipe: Recipe) -> Path | None:
+        """The folder of photos that a table is measured on, if there is one."""
+        level = self.level
+        return {"seen-val": level.seen_val, "awa2": level.awa2}.get(recipe.photos or "", level.unseen)
 
     def _lacks_data(self, recipe: Recipe) -> str | None:
         """Why a table cannot be measured on this data; None if it can."""
         level = self.level
         if level.name == "embedded":
             return None
-        if (level.seen_val if recipe.photos == "seen-val" else level.unseen) is None:
+        if self._photos(recipe) is None and (recipe.kind != "awa2" or level.unseen is None):
             return f"It is measured on photos of {recipe.photos} classes: there are none here."
         if recipe.kind == "awa2" and not level.has_lists:
             return "It needs the authors' list of AWA2's classes: name the folder that holds it with UNSEEN_ASSETS."
@@ -97,6 +115,8 @@ class Reproduction(Trainings):
     def _row(self, recipe: Recipe, row: Row, coverage: dict) -> dict[str, Any]:
         """A row's figures and how long it was trained; or why it was left out."""
         lack = self.lacks(row, recipe.seeds, self.holdout)
+        if lack is None and self.level.name != "embedded" and self._photos(recipe) is None:
+            lack = "it is measured on AWA2's own photos: name their folder with --awa2"
         if lack is not None:
             return {"left_out": lack}
         runs = [self._measure(recipe, row, seed, coverage) for seed in recipe.seeds]
@@ -111,7 +131,7 @@ class Reproduction(Trainings):
             coverage["hidden"] = {"classes": held.classes}
             return {"hidden": {"class": {"hit@1": held.hit_1, "hit@5": held.hit_5}}}
         model = self.model(row, seed)
-        store = self.store(model, self.level.seen_val if recipe.photos == "seen-val" else self.level.unseen)
+        store = self.store(model, self._photos(recipe))
         found = {}
         for spec in recipe.candidates:
             candidates = self.level.candidates(spec)

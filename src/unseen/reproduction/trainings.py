@@ -104,8 +104,9 @@ class Trainings:
             features = self._seen_features(row)
         if self.is_first and not is_bundle(plan.place):
             self.say(f"  training {row.method} {plan.settings or ''} seed {seed}")
-            train(row.runs, level.graph, self._vectors(plan.vectors), level.backbone, plan.place,
-                  features=features, holdout=holdout, weights=level.weights, run=self._run(seed), precision="fp16", **plan.settings)  # fmt: skip
+            train(row.runs, level.graph, self._vectors(plan.vectors), level.backbone, plan.place, features=features,
+                  holdout=holdout, weights=level.weights, run=self._run(seed), precision="fp16",
+                  **plan.settings)  # fmt: skip
         if self.processes is not None:
             self.processes.wait()
         if plan.tuned is None:
