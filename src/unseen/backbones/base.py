@@ -13,7 +13,6 @@ import torch
 from torch import Tensor, nn
 
 from unseen.errors import UnseenError
-from unseen.photos.transforms import PhotoTransform
 
 Weights = Mapping[str, Tensor | np.ndarray]
 
@@ -46,8 +45,11 @@ class Backbone(nn.Module):
 
     module: Any  # an nn.Module that follows the protocol
     weights_file: Path | None = None  # where the weights came from, if the user named a file
+    takes_photos = True  # or rows of features
+    transform_assumed = False  # whether the photo transform is a guess, since nobody told
+    kept_in_bundle = False  # whether a bundle holds the weights, since no name leads back to them
 
-    def __init__(self, module: nn.Module, class_ids: Sequence[str], transform: PhotoTransform, name: str):
+    def __init__(self, module: nn.Module, class_ids: Sequence[str], transform: Any, name: str):
         super().__init__()
         self._made: dict[str, tuple] = {}
         self.module = module

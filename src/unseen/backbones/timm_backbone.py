@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -13,6 +14,7 @@ from torch import nn
 from unseen.assets import imagenet_1k
 from unseen.backbones.base import Backbone, Weights, check_class_ids, load_strictly
 from unseen.backbones.custom import HookedBackbone, find_classifier
+from unseen.backbones.hub import impatient_hub, import_extra
 from unseen.errors import UnseenError
 from unseen.photos.transforms import PhotoTransform
 
@@ -75,16 +77,14 @@ def _layer_of(module: Any) -> str | None:
 
 def _create(name: str, outputs: int | None, pretrained: bool) -> Any:
     """timm's module, which has more than an nn.Module: `pretrained_cfg`, `get_classifier()`."""
-    try:
-        import timm
-    except ImportError:
-        raise UnseenError(f"timm/{name} needs timm. Run: pip install 'unseen[timm]'") from None
+    timm = import_extra("timm", "timm", f"timm/{name}")
     if not timm.is_model(name):
         near = difflib.get_close_matches(name, timm.list_models(), 3) or timm.list_models()[:3]
         raise UnseenError(f"timm {timm.__version__} has no network {name!r}. Similar names: {', '.join(near)}.")
     try:
         options: dict[str, Any] = {} if outputs is None else {"num_classes": outputs}
-        return timm.create_model(name, pretrained=pretrained, **options)
+        with impatient_hub() if pretrained else nullcontext():
+            return timm.create_model(name, pretrained=pretrained, **options)
     except RuntimeError as error:
         raise UnseenError(f"timm/{name}: {error}") from error
     except OSError as error:  # no connection, and nothing in the cache

@@ -98,6 +98,8 @@ def build_store(
     (3, 1)
     """
     images, out, started = Path(images), Path(out), time.monotonic()
+    if not backbone.takes_photos:
+        raise UnseenError(f"{backbone.name} is a layer over features that come from elsewhere: it takes no photos.")
     if batch is None:
         batch = BATCH_ON_CPU if backbone.device.type == "cpu" else BATCH_ON_GPU
     if batch < 1 or (workers is not None and workers < 0):

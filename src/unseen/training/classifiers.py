@@ -72,6 +72,7 @@ def fit_classifiers(
         method=name,
         settings=asdict(method.settings),
         backbone=BackboneInfo.of(backbone),
+        network={key: value.numpy() for key, value in backbone.weights().items()} if backbone.kept_in_bundle else None,
         seed=run.seed,
         log=run.records,
         training=TrainingRecord(seconds=seconds, peak_memory_mb=peak_memory_mb()),

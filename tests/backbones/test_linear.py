@@ -1,0 +1,152 @@
+"""Linear classifiers over features of any kind: scikit-learn's, arrays, files."""
+
+from __future__ import annotations
+
+import json
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+from sklearn.linear_model import LogisticRegression, RidgeClassifier, SGDClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC, LinearSVC
+from sklearn.tree import DecisionTreeClassifier
+
+import unseen
+from unseen.backbones import from_linear, load_backbone
+from unseen.backbones.linear import NAME
+from unseen.errors import UnseenError
+
+IDS = ["cat", "dog", "owl"]
+ANIMALS = unseen.Taxonomy.from_edges(
+    [("cat", "mammal"), ("dog", "mammal"), ("fox", "mammal"), ("owl", "bird"), ("mammal", "animal"), ("bird", "animal")]
+)
+
+
+@pytest.fixture(scope="module")
+def points():
+    rng = np.random.default_rng(0)
+    labels = np.repeat(IDS, 30)
+    return (rng.standard_normal((90, 5)) + 3 * np.eye(3, 5)[np.repeat([0, 1, 2], 30)]).astype(np.float32), labels
+
+
+@pytest.mark.parametrize(
+    "estimator", [LogisticRegression(), LinearSVC(), SGDClassifier(random_state=0), RidgeClassifier()]
+)
+def test_an_estimator_scores_as_before(estimator, points):
+    x, labels = points
+    estimator.fit(x, labels)
+    backbone = from_linear(estimator)
+    assert backbone.class_ids == tuple(IDS) and not backbone.takes_photos
+    scores = backbone(torch.from_numpy(x)).detach().numpy()
+    assert np.allclose(scores, estimator.decision_function(x), atol=1e-3)
+    assert torch.equal(backbone.features(torch.from_numpy(x)), torch.from_numpy(x))
+
+
+def test_two_classes_have_one_row_and_the_same_probabilities(points):
+    x, labels = points
+    estimator = LogisticRegression().fit(x[:60], labels[:60])
+    assert estimator.coef_.shape == (1, 5)
+    backbone = from_linear(estimator)
+    scores = backbone(torch.from_numpy(x)).detach()
+    assert backbone.class_ids == ("cat", "dog")
+    assert np.allclose(torch.softmax(scores, 1).numpy(), estimator.predict_proba(x), atol=1e-6)
+
+
+def test_without_an_intercept_the_bias_is_zero(points):
+    estimator = LinearSVC(fit_intercept=False).fit(*points)
+    assert not from_linear(estimator).classifiers()[:, -1].any()
+    assert not from_linear(np.eye(3), class_ids=IDS).classifiers()[:, -1].any()
+
+
+def test_numbers_are_ids_too():
+    assert from_linear(torch.eye(2, requires_grad=True), [0, 1], np.array([7, 8])).class_ids == ("7", "8")
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ((np.eye(3), None, IDS[:2]), "3 rows, but 2 class ids"),
+        ((np.eye(3), [1, 2], IDS), "bias has 2 numbers, but weight has 3 rows"),
+        ((np.eye(3),), "which class each row"),
+        ((np.full((3, 2), np.nan), None, IDS), "weight holds NaN"),
+        ((np.zeros((3, 2, 2)), None, IDS), "must be a matrix"),
+        ((["a", "b"], None, IDS), "must hold numbers"),
+        ((np.eye(3), None, ["cat", "cat", "dog"]), "more than once: cat"),
+        (("head.npz",), r"load_backbone\('linear:head.npz'\)"),
+        ((DecisionTreeClassifier().fit([[0], [1]], [0, 1]),), "has no coef_"),
+        ((LogisticRegression().fit([[0], [1]], [0, 1]), [1.0]), "omit bias"),
+        ((make_pipeline(StandardScaler(), LogisticRegression()),), r"pipeline\[-1\]"),
+    ],
+)
+def test_what_cannot_work_is_refused_with_a_reason(given, reason):
+    with pytest.raises(UnseenError, match=reason):
+        from_linear(*given)
+
+
+def test_one_row_for_each_pair_of_classes_is_refused():
+    rng = np.random.default_rng(0)
+    estimator = SVC(kernel="linear").fit(rng.standard_normal((40, 3)), np.repeat(["a", "b", "c", "d"], 10))
+    with pytest.raises(UnseenError, match=r"6 rows, but 4 class ids.*pair"):
+        from_linear(estimator)
+
+
+@pytest.mark.parametrize("form", ["npz", "scikit-learn", "safetensors", "layer"])
+def test_a_file(form, tmp_path):
+    weight, bias = np.arange(6, dtype=np.float32).reshape(3, 2), np.ones(3, np.float32)
+    if form == "npz":
+        np.savez(file := tmp_path / "head.npz", weight=weight, bias=bias, classes=IDS)
+    elif form == "scikit-learn":
+        np.savez(file := tmp_path / "head.npz", coef_=weight, intercept_=bias, classes_=np.array(IDS))
+    else:
+        prefix = "fc." if form == "layer" else ""
+        tensors = {f"{prefix}weight": torch.from_numpy(weight), f"{prefix}bias": torch.from_numpy(bias)}
+        save_file(tensors, file := tmp_path / "head.safetensors", {"classes": json.dumps(IDS)})
+    backbone = load_backbone(f"linear:{file}")
+    assert backbone.checksum == from_linear(weight, bias, IDS).checksum and backbone.class_ids == tuple(IDS)
+    assert load_backbone(f"linear:{file}", ["x", "y", "z"]).class_ids == ("x", "y", "z")
+
+
+def test_files_with_mistakes(tmp_path):
+    np.savez(tmp_path / "objects.npz", weight=np.eye(3), classes=np.array(IDS, object))
+    np.savez(tmp_path / "nothing.npz", other=np.eye(3))
+    np.savez(tmp_path / "no-classes.npz", weight=np.eye(3))
+    (tmp_path / "text.npz").write_text("hello")
+    (tmp_path / "text.safetensors").write_text("hello")
+    (tmp_path / "model.pkl").write_bytes(pickle.dumps({"weight": 1}))
+    for name, reason in (
+        ("objects.npz", "could run code.*dtype=str"),
+        ("nothing.npz", "has no `weight`, but other"),
+        ("no-classes.npz", "classes=..."),
+        ("text.npz", "could run code|not a readable .npz"),
+        ("text.safetensors", "not a readable safetensors"),
+        ("model.pkl", "is read from .npz or .safetensors"),
+        ("missing.npz", "no such file"),
+        ("", "Name the file"),
+    ):
+        with pytest.raises(UnseenError, match=reason):
+            load_backbone(f"linear:{tmp_path / name}" if name else "linear:")
+
+
+def test_a_bundle_keeps_the_layer_and_needs_no_photos(points, tmp_path):
+    x, labels = points
+    backbone = from_linear(LogisticRegression().fit(x, labels))
+    unseen.train("structural", ANIMALS, "glove", backbone, out=tmp_path / "bundle")
+    model = unseen.load(tmp_path / "bundle")
+    assert model.backbone.checksum == backbone.checksum and model.bundle.backbone.name == NAME
+    best = [answer[0].id for answer in model.answers(x, 1, "seen")]
+    assert np.mean(np.array(best) == labels) > 0.9
+    with pytest.raises(UnseenError, match="takes no photos"):
+        model.classify("photo.jpg")
+    with pytest.raises(UnseenError, match="rows of 5 features"):
+        model.backbone.features(torch.zeros(2, 3, 8, 8))
+
+
+def test_a_feature_store_of_photos_is_refused(tmp_path):
+    (tmp_path / "photos" / "cat").mkdir(parents=True)
+    with pytest.raises(UnseenError, match="takes no photos"):
+        unseen.build_store(tmp_path / "photos", tmp_path / "store", from_linear(np.eye(3), None, IDS))
+    assert not (tmp_path / "store").exists()
