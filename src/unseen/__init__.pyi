@@ -1,6 +1,7 @@
 from .advice.suggestions import Suggestion, suggest
 from .backbones.base import Backbone
 from .backbones.custom import from_module
+from .backbones.linear import from_linear
 from .backbones.loading import load_backbone
 from .bundle.core import Bundle
 from .bundle.growth import add, remove, rename
@@ -19,7 +20,9 @@ from .methods.problem import Problem
 from .methods.records import FitRecord
 from .methods.registry import method_names, register
 from .photos.transforms import PhotoTransform
-from .recognition.answers import Answer, Label, Unreadable
+from .probability.numbers import ProbabilityNumbers
+from .probability.verdicts import Verdict
+from .recognition.answers import Answer, Guess, Label, Unreadable
 from .recognition.explanations import Explanation
 from .runtime.run import Run
 from .semantics.sources import WordVectors
@@ -42,11 +45,13 @@ __all__ = [
     "FinetuneRecord",
     "FinetuneSettings",
     "FitRecord",
+    "Guess",
     "Holdout",
     "Label",
     "Method",
     "Node",
     "PhotoTransform",
+    "ProbabilityNumbers",
     "Problem",
     "Run",
     "Solution",
@@ -55,6 +60,7 @@ __all__ = [
     "TrainingRecord",
     "Unreadable",
     "UnseenError",
+    "Verdict",
     "WordVectors",
     "ZeroShotClassifier",
     "__version__",
@@ -66,6 +72,7 @@ __all__ = [
     "export",
     "finetune",
     "fit_classifiers",
+    "from_linear",
     "from_module",
     "load",
     "load_backbone",

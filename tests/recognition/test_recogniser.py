@@ -12,6 +12,7 @@ import unseen
 from support.bundles import DOG, GIRAFFE, OKAPI, SEEN, ZEBRA, small_backbone, small_bundle, small_photo
 from unseen.classifier import ZeroShotClassifier
 from unseen.errors import UnseenError
+from unseen.probability import Verdict
 from unseen.recognition import Answer, Unreadable
 
 
@@ -36,7 +37,7 @@ def test_labels_are_the_best_scores(model):
     assert [label.score for label in labels] == pytest.approx(scores[best].tolist(), abs=1e-5)
     for label in labels:
         assert label.seen == (label.id in SEEN) and label.path[-1] == label.name == model.bundle.taxonomy.name(label.id)
-        assert 0 <= label.trust <= 1
+        assert label.trust is None if label.seen else 0 <= label.trust <= 1
     assert labels[0].as_dict()["id"] == labels[0].id
 
 
@@ -82,7 +83,7 @@ def test_classes_without_an_answer_never_come(model):
     alone = ZeroShotClassifier(small_bundle("network"), small_backbone(), device="cpu")
     features = alone.features([small_photo()])
     assert {label.id for label in alone.answers(features, 99)[0]} == set(SEEN)
-    assert alone.answers(features, 3, "unseen") == [Answer(())]
+    assert alone.answers(features, 3, "unseen") == [Answer((), Verdict.unknown(0))]
     assert np.isneginf(alone.scores(features, "unseen")).all()
     logits = alone.scores(features, "seen")[0]
     own = np.append(features[0], 1) @ small_backbone().classifiers().T
@@ -118,8 +119,9 @@ def test_an_answer_is_its_labels(model):
     answer = model.classify(small_photo(), k=3)
     assert isinstance(answer, Answer) and len(answer) == 3 and list(answer) == list(answer.labels)
     assert answer[0] == answer.labels[0] and answer[-1] in answer and answer[:2] == answer.labels[:2]
-    assert answer.as_dict() == {"labels": [label.as_dict() for label in answer]}
-    assert not Answer(())
+    told = answer.as_dict()
+    assert told["labels"] == [label.as_dict() for label in answer] and told["verdict"] == answer.verdict.as_dict()
+    assert not Answer((), Verdict.unknown(3))
 
 
 def test_photos_are_decoded_once(model, tmp_path, monkeypatch):
@@ -160,5 +162,7 @@ def test_growth_is_seen_at_once(model):
     grown.add(["forest giraffe", "o'api"], parents=GIRAFFE, definition="it is shy", id="fg")
     after = grown.classify(small_photo(), 99)
     assert {label.id for label in after} - {label.id for label in before} == {"fg"}
-    assert [label for label in after if label.id != "fg"] == list(before)
+    assert [(label.id, label.score) for label in after if label.id != "fg"] == [
+        (label.id, label.score) for label in before
+    ]
     assert grown.bundle.taxonomy.lemmas[-1] == ("forest giraffe", "o'api") and ZEBRA in grown.bundle.ids

@@ -32,13 +32,16 @@ def test_a_photo_is_named(client, colour, name):
     answer = classify(client, photo(colour)).json()
     assert answer["bundle"] == "steep" and answer["classes"] == len(PARENTS)
     best = answer["photos"][0]["labels"][0]
-    assert best | {"score": 0} == {
+    assert 0 < best["probability"] <= 1
+    assert best | {"score": 0, "probability": 0} == {
         "id": name,
         "name": name,
         "score": 0,
         "seen": True,
         "mark": "seen",
         "trust": None,
+        "support": "",
+        "probability": 0,
         "path": ["thing", PARENTS[name][0], name],
     }
     scores = [label["score"] for label in answer["photos"][0]["labels"]]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from unseen.methods.records import FitRecord
+from unseen.probability.numbers import ProbabilityNumbers
 from unseen.runtime.records import Record
 
 
@@ -124,6 +125,8 @@ class CalibrationRecord(Record):
         hidden_classes: How many seen classes played the unseen ones.
         photos: How many photos it was chosen on.
         novelty_auroc: How well confidence tells hidden classes from the others, 0.5 (not at all) to 1.
+        harm: The points of accuracy on seen classes that the balance may cost at most.
+        probability: What turns scores into probabilities.
 
     >>> import unseen
     >>> record = unseen.CalibrationRecord(seen_shift=0.25, novelty_threshold=0.5, hidden_classes=200)
@@ -138,6 +141,8 @@ class CalibrationRecord(Record):
     hidden_classes: int | None = None
     photos: int | None = None
     novelty_auroc: float | None = None
+    harm: float | None = None
+    probability: ProbabilityNumbers | None = field(default=None, metadata={"record": ProbabilityNumbers})
 
 
 @dataclass(frozen=True)

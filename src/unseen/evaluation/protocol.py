@@ -18,10 +18,13 @@ import numpy as np
 from unseen.bundle import Bundle
 from unseen.errors import UnseenError
 from unseen.evaluation.awa2 import by_id, photos_folder
+from unseen.evaluation.hierarchical import HierarchicalCounter
 from unseen.evaluation.metrics import KS, HitCounter, SeenUnseenCurve, harmonic_mean, hits
 from unseen.evaluation.novelty import NoveltyDetector, judged_ranks
 from unseen.features import FeatureStore
 from unseen.features.cache import open_features
+from unseen.probability.verdicts import check_sureness
+from unseen.recognition.judging import Judge
 from unseen.recognition.recogniser import Recogniser
 
 BATCH = 1024  # photos
@@ -52,6 +55,11 @@ class Evaluation:
         novelty: The same with a novelty detector, where one is asked for.
         per_class: Number of photos and Hit@k of each class.
         curve: Unseen over seen accuracy for every shift, where both kinds compete.
+        calibrated: Whether classes were ranked by calibrated probabilities.
+        verdict: How often verdicts of the sureness asked for are right, and what they tell, in bits.
+        hierarchical: Figures that know the hierarchy; see `unseen.evaluation.hierarchical`.
+        verdict_curve: The same as `verdict` over many surenesses.
+        reliability: How often nodes of a probability are true.
 
     >>> import unseen
     >>> hits = {"hit@1": 50.0, "hit@5": 100.0}
@@ -79,6 +87,11 @@ class Evaluation:
     novelty: dict[str, Any] | None
     per_class: list[dict[str, Any]]
     curve: SeenUnseenCurve | None = None
+    calibrated: bool = False
+    verdict: dict[str, Any] | None = None
+    hierarchical: dict[str, Any] | None = None
+    verdict_curve: list[dict[str, float]] | None = None
+    reliability: list[dict[str, Any]] | None = None
 
     def as_dict(self, per_class: bool = False) -> dict[str, Any]:
         left_out = {"curve"} if per_class else {"curve", "per_class"}
@@ -91,7 +104,7 @@ def evaluate(
     images: str | Path | FeatureStore | Sequence[str | Path | FeatureStore],
     candidates: str | Sequence[str] = "unseen",
     with_seen: bool = False,
-    seen_shift: float | str = 0.0,
+    seen_shift: float | str | None = None,
     ties: str = "realistic",
     ks: Sequence[int] = KS,
     novelty: float | str | None = None,
@@ -99,6 +112,7 @@ def evaluate(
     show_progress: bool = True,
     say: Callable[[str], None] = lambda message: None,
     photos_of: str = "auto",
+    sure: float | None = 0.9,
 ) -> Evaluation:
     """Rank the true class of every photo in one or more folders (or feature stores) among the candidates.
 
@@ -108,7 +122,8 @@ def evaluate(
             it is distributed, with folders such as blue+whale.
         candidates: Ids, or the name of a list such as unseen, seen or hops:2; see `unseen.scoring.candidates`.
         with_seen: Let the seen classes compete too.
-        seen_shift: Taken off the scores of seen classes; "auto": what `unseen.calibrate` chose for the bundle.
+        seen_shift: Taken off the scores of seen classes; "auto": what `unseen.calibrate` chose for the bundle. Without
+            it classes are ranked by probability if the bundle is calibrated, and by score if not.
         ties: What a tie is worth: realistic, optimistic or pessimistic; see `unseen.evaluation.metrics`.
         ks: The k of Hit@k.
         novelty: A threshold of the network's confidence, or "auto": figures with it are reported beside the others.
@@ -118,6 +133,7 @@ def evaluate(
         say: Is told what a user should know.
         photos_of: Which photos count where seen classes were added to the list: `unseen`, `seen`, `both`; `auto`: in
             each folder those of the list, and those of seen classes only where it has no others.
+        sure: The sureness of the verdicts that are judged; None: no verdicts, which is faster.
 
     >>> from pathlib import Path
     >>> import unseen
@@ -135,7 +151,7 @@ def evaluate(
     >>> unseen.evaluate(model, "photos", "unseen", ks=[1, 2], workers=0, show_progress=False).image
     {'hit@1': 100.0, 'hit@2': 100.0}
     """
-    seen_shift = _chosen("seen_shift", seen_shift, model.bundle, "seen_shift")
+    shift = None if seen_shift is None else _chosen("seen_shift", seen_shift, model.bundle, "seen_shift")
     novelty = None if novelty is None else _chosen("novelty", novelty, model.bundle, "novelty_threshold")
     sources: list[Any] = list(images) if isinstance(images, (list, tuple)) else [images]
     _refuse_twice(sources)
@@ -147,15 +163,17 @@ def evaluate(
     is_seen = bundle.is_seen[rows]
     counter = HitCounter(ids_of_candidates, ks, ties)
     curve = SeenUnseenCurve(is_seen) if is_seen.any() and not is_seen.all() else None
-    judge = None
+    judge = model.judge(candidates, shift, with_seen)
+    verdicts = None if sure is None else HierarchicalCounter(judge, check_sureness(sure))
+    detective = None
     if novelty is not None:
         if curve is None:
             raise UnseenError(
                 "a novelty detector needs seen and unseen candidates: add the seen ones with with_seen=True",
                 "with_seen=True",
             )
-        judge = _Judge(NoveltyDetector(novelty), HitCounter(ids_of_candidates, sorted({1, *ks}), ties), is_seen)
-    scorer = model.scorer(candidates, seen_shift, with_seen)
+        detective = _Detective(NoveltyDetector(novelty), HitCounter(ids_of_candidates, sorted({1, *ks}), ties), is_seen)
+    scorer = judge.scorer
     skipped, empty, unreadable = set(), set(), 0
     for store in [_open(model, source, workers, show_progress, say) for source in sources]:
         unreadable += store.unreadable_count()
@@ -164,15 +182,17 @@ def evaluate(
         empty |= store.classes().keys() - shown
         skipped |= shown - counted
         for features, ids, _ in store.batches(BATCH, counted):  # of other classes nothing is read
-            points, own = model.points(features), np.array([position[id] for id in ids])
+            points, own = judge.points(features), np.array([position[id] for id in ids])
             if curve is None:
                 found = scorer.ranks(points, rows[own])
             else:
                 found = scorer.generalised_ranks(points, rows[own])
                 curve.update(own, found.margin, hits(found.own_greater, found.own_equal, 1, ties))
-                if judge is not None:
-                    judge.update(bundle.known, features, own, found)
+                if detective is not None:
+                    detective.update(bundle.head, features, own, found)
             counter.update(own, found.greater, found.equal)
+            if verdicts is not None:
+                _judge_photos(judge, verdicts, features, rows[own])
     if not counter.photos.any():
         raise UnseenError(_nothing_found(candidates, skipped, empty))
     covered = counter.photos > 0
@@ -185,14 +205,24 @@ def evaluate(
         unreadable=unreadable,
         skipped_classes=len(skipped),
         ties=ties,
-        seen_shift=seen_shift,
+        seen_shift=shift or 0.0,
         image=_rounded(counter.by_image()),
         class_=_rounded(counter.by_class()),
-        generalised=_generalised(curve, seen_shift),
-        novelty=None if judge is None else judge.figures(),
+        generalised=_generalised(curve, shift or 0.0),
+        novelty=None if detective is None else detective.figures(),
         per_class=counter.table(),
         curve=curve,
+        calibrated=judge.calibrated,
+        verdict=None if verdicts is None else verdicts.verdict(),
+        hierarchical=None if verdicts is None else verdicts.hierarchical(),
+        verdict_curve=None if verdicts is None else verdicts.points(),
+        reliability=None if verdicts is None else verdicts.reliability(),
     )
+
+
+def _judge_photos(judge: Judge, counter: HierarchicalCounter, features: np.ndarray, truth: np.ndarray) -> None:
+    for block, found in judge.judge(features):
+        counter.update(found, judge.scorer.columns[judge.best(found, counter.k)], truth[block])
 
 
 def _chosen(argument: str, value: float | str, bundle: Bundle, key: str) -> float:
@@ -255,7 +285,7 @@ def _some(names: set[str], most: int = 3) -> str:
     return ", ".join(sorted(names)[:most]) + (", ..." if len(names) > most else "")
 
 
-class _Judge:
+class _Detective:
     """Counts hits where a novelty detector decides which group of classes competes for a photo."""
 
     def __init__(self, detector: NoveltyDetector, counter: HitCounter, is_seen: np.ndarray):

@@ -1,10 +1,10 @@
-"""A bundle and its network at work: photos -> features -> scores -> labels, one call each.
+"""A bundle and its network at work: photos -> features -> scores -> probabilities -> verdict.
 
 The command line, Python and the page all go this way:
 
-    found = model.look_at(photos)                # read, transform, features (`recognition.photo_features`)
-    rows, scores = model.best(found.matrix, k)   # the k best candidates of each photo
-    model.answer(rows[0], scores[0])             # an Answer, with its labels
+    found = model.look_at(photos)            # read, transform, features (`recognition.photo_features`)
+    answers = model.answers(found.matrix)    # scores, probabilities, verdicts (`recognition.judging`)
+    found.align(answers)                     # an entry for each photo, also for those that could not be read
 
 `classify` is all of it in one call.
 """
@@ -23,7 +23,11 @@ import torch
 from unseen.bundle import Bundle
 from unseen.errors import UnseenError
 from unseen.photos.reading import Source, UnreadablePhoto
-from unseen.recognition.answers import Answer, Label, Unreadable
+from unseen.probability.numbers import ProbabilityNumbers
+from unseen.probability.scorer import CalibratedScorer
+from unseen.probability.verdicts import check_sureness
+from unseen.recognition.answers import Answer, Unreadable
+from unseen.recognition.judging import Judge
 from unseen.recognition.photo_features import BATCH, PhotoFeatures, look_at
 from unseen.runtime.devices import choose_device
 from unseen.scoring.candidates import resolve_candidates
@@ -32,7 +36,8 @@ from unseen.scoring.scorer import Scorer
 if TYPE_CHECKING:
     from unseen.backbones import Backbone
 
-KEPT_SCORERS = 4  # candidate lists whose classifiers stay gathered
+KEPT_LISTS = 4  # candidate lists whose classifiers and sums stay gathered
+SURE = 0.9  # the sureness of a verdict if none is asked for
 
 
 class Recogniser:
@@ -45,7 +50,7 @@ class Recogniser:
         self._backbone = backbone
         self.device = device
         self._candidates: dict[tuple, np.ndarray] = {}
-        self._scorers: dict[tuple, Scorer] = {}
+        self._judges: dict[tuple, Judge] = {}
 
     # -- photos to features to scores ------------------------------------------------------------------------------
 
@@ -83,14 +88,14 @@ class Recogniser:
     def scores(
         self, features: np.ndarray, candidates: str | Sequence[str] = "any", seen_shift: float = 0.0
     ) -> np.ndarray:
-        """Scores (n x C) of features over the candidates, in the order of `self.candidates(...)`.
+        """The method's scores (n x C) of features over the candidates, in the order of `self.candidates(...)`.
 
         `seen_shift` is taken off the seen classes' scores (calibrated stacking): more of it favours unseen ones.
         A class for which the method has no answer scores -inf.
         """
-        scorer, rows = self.scorer(candidates, seen_shift), self.candidates(candidates)
+        judge, rows = self.judge(candidates, seen_shift), self.candidates(candidates)
         found = np.full((len(np.atleast_2d(features)), len(rows)), -np.inf, np.float32)
-        found[:, np.searchsorted(rows, scorer.columns)] = scorer.scores(self.points(features))
+        found[:, np.searchsorted(rows, judge.scorer.columns)] = judge.scorer.scores(judge.points(features))
         return found
 
     def points(self, features: np.ndarray) -> np.ndarray:
@@ -100,24 +105,41 @@ class Recogniser:
     def scorer(
         self, candidates: str | Sequence[str] = "any", seen_shift: float = 0.0, with_seen: bool = False
     ) -> Scorer:
-        """What ranks points over the candidates. The gathered classifiers of a few candidate lists are kept."""
-        if not math.isfinite(seen_shift):  # every comparison with NaN fails: each photo would be a hit, or get no label
+        """What ranks points over the candidates by the method's scores."""
+        return self.judge(candidates, seen_shift, with_seen).scorer
+
+    def judge(
+        self, candidates: str | Sequence[str] = "any", seen_shift: float | None = None, with_seen: bool = False
+    ) -> Judge:
+        """What turns features into answers over the candidates; what it gathers for a few lists is kept.
+
+        Without a `seen_shift` the bundle's calibration balances seen and unseen classes, if it has one.
+        """
+        if seen_shift is not None and not math.isfinite(seen_shift):
+            # Every comparison with NaN fails: each photo would be a hit, or get no label.
             raise UnseenError(f"seen_shift must be a finite number, not {seen_shift}", "seen_shift")
-        key = (candidates if isinstance(candidates, str) else tuple(candidates), with_seen)
-        if key not in self._scorers:
-            while len(self._scorers) >= KEPT_SCORERS:
-                self._scorers.pop(next(iter(self._scorers)))
-            solution, rows = self.bundle.solution, self.candidates(candidates, with_seen)
-            self._scorers[key] = Scorer(
-                solution.classifiers,
-                rows,
-                seen=self.bundle.is_seen,
-                answers=solution.answers,
-                device=self._torch_device,
-            )
-        scorer = copy(self._scorers[key])  # shares the classifiers, but not the shift
-        scorer.seen_shift = float(seen_shift)
-        return scorer
+        numbers = self.numbers if seen_shift is None else None
+        key = (candidates if isinstance(candidates, str) else tuple(candidates), with_seen, numbers is not None)
+        if key not in self._judges:
+            while len(self._judges) >= KEPT_LISTS:
+                self._judges.pop(next(iter(self._judges)))
+            self._judges[key] = Judge(self.bundle, self._make_scorer(numbers, self.candidates(candidates, with_seen)))
+        judge = copy(self._judges[key])  # shares classifiers and sums, but not the shift
+        judge.scorer = copy(judge.scorer)
+        judge.scorer.seen_shift = float(seen_shift or 0.0)
+        return judge
+
+    def _make_scorer(self, numbers: ProbabilityNumbers | None, rows: np.ndarray) -> Scorer:
+        bundle, solution = self.bundle, self.bundle.solution
+        options = {"seen": bundle.is_seen, "answers": solution.answers, "device": self._torch_device}
+        if numbers is None:
+            return Scorer(solution.classifiers, rows, **options)
+        return CalibratedScorer(numbers, bundle.head, bundle.seen, solution.classifiers, rows, **options)
+
+    @property
+    def numbers(self) -> ProbabilityNumbers | None:
+        """What a calibration left in the bundle, if it was calibrated."""
+        return None if self.bundle.calibration is None else self.bundle.calibration.probability
 
     @cached_property
     def _torch_device(self) -> torch.device:
@@ -131,7 +153,8 @@ class Recogniser:
         photos: list[Source] | tuple[Source, ...],
         k: int = 5,
         candidates: str | Sequence[str] = "any",
-        seen_shift: float = 0.0,
+        seen_shift: float | None = None,
+        sure: float = SURE,
         *,
         show_progress: bool = False,
     ) -> list[Answer | Unreadable]: ...
@@ -141,7 +164,8 @@ class Recogniser:
         photos: Source,
         k: int = 5,
         candidates: str | Sequence[str] = "any",
-        seen_shift: float = 0.0,
+        seen_shift: float | None = None,
+        sure: float = SURE,
         *,
         show_progress: bool = False,
     ) -> Answer: ...
@@ -150,52 +174,39 @@ class Recogniser:
         photos: Source | list[Source] | tuple[Source, ...],
         k: int = 5,
         candidates: str | Sequence[str] = "any",
-        seen_shift: float = 0.0,
+        seen_shift: float | None = None,
+        sure: float = SURE,
         *,
         show_progress: bool = False,
     ) -> Answer | list[Answer | Unreadable]:
-        """The answer for a photo, with its k best labels; for a list of photos, a list with an entry for each.
+        """The answer for a photo: verdict and k best labels; for a list of photos, a list with an entry for each.
 
-        A single photo that cannot be read raises UnseenError; in a list, `Unreadable` stands in its place.
+        A verdict is right with probability `sure`. A single photo that cannot be read raises UnseenError; in a list,
+        `Unreadable` stands in its place.
         """
-        self.scorer(candidates, seen_shift)  # a wrong name or number is reported before the work begins
+        check_sureness(sure)
+        self.judge(candidates, seen_shift)  # a wrong name or number is reported before the work begins
         if not isinstance(photos, (list, tuple)):
-            return self.answers(self.features([photos]), k, candidates, seen_shift)[0]
+            return self.answers(self.features([photos]), k, candidates, seen_shift, sure)[0]
         found = self.look_at(photos, show_progress=show_progress)
-        return found.align(self.answers(found.matrix, k, candidates, seen_shift))
+        return found.align(self.answers(found.matrix, k, candidates, seen_shift, sure))
 
     def answers(
-        self, features: np.ndarray, k: int = 5, candidates: str | Sequence[str] = "any", seen_shift: float = 0.0
+        self,
+        features: np.ndarray,
+        k: int = 5,
+        candidates: str | Sequence[str] = "any",
+        seen_shift: float | None = None,
+        sure: float = SURE,
     ) -> list[Answer]:
         """The answer for each row of features, with its k best labels."""
-        return [self.answer(*pair) for pair in zip(*self.best(features, k, candidates, seen_shift), strict=True)]
-
-    def best(
-        self, features: np.ndarray, k: int = 5, candidates: str | Sequence[str] = "any", seen_shift: float = 0.0
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """(rows, scores), both n x k: the best candidates for each row of features; the rest is -1 and -inf."""
-        return self.scorer(candidates, seen_shift).top_k(self.points(features), k)
-
-    def answer(self, rows: np.ndarray, scores: np.ndarray) -> Answer:
-        """The answer for one photo from its best classes; those without a score are left out."""
-        best = zip(rows.tolist(), scores.tolist(), strict=True)
-        return Answer(tuple(self.label(row, score) for row, score in best if math.isfinite(score)))
-
-    def label(self, row: int, score: float) -> Label:
-        taxonomy, trust = self.bundle.taxonomy, self.bundle.solution.trust
-        id = taxonomy.ids[row]
-        return Label(
-            id=id,
-            name=taxonomy.name(id),
-            score=score,
-            seen=bool(self.bundle.is_seen[row]),
-            trust=None if trust is None else float(trust[row]),
-            path=tuple(taxonomy.name(i) for i in reversed(taxonomy.path_to_root(id))),
-        )
+        if k < 1:
+            raise UnseenError(f"k must be 1 or more, not {k}.")
+        return self.judge(candidates, seen_shift).answers(features, k, check_sureness(sure))
 
     def replace_bundle(self, bundle: Bundle) -> None:
         """Go on with a grown or shrunk bundle for the same network."""
         self.bundle = bundle
         self._candidates.clear()
-        self._scorers.clear()
+        self._judges.clear()
         self.__dict__.pop("_class_ids", None)

@@ -107,7 +107,7 @@ class Scorer:
         def find(block: slice, scores: Tensor) -> None:
             if self.seen_shift:
                 scores[:, self.groups[0]] -= self.seen_shift
-            values, columns = self._best(scores, n)
+            values, columns = self.best_of(scores, n)
             best_scores[block, :n] = values.cpu().numpy()
             best_rows[block, :n] = self.columns[columns.cpu().numpy()]
 
@@ -212,7 +212,7 @@ class Scorer:
         if not torch.isfinite(photos).all():
             raise UnseenError("Features hold NaN or infinity: check the network and its weights.")
         if len(photos) < FEW:
-            photos = torch.cat([photos, photos.new_zeros(FEW - len(photos), self.width)])
+            photos = torch.cat([photos, photos.new_zeros(FEW - len(photos), photos.shape[1])])
         scores = buffer[: len(photos)]
         for at in range(0, len(self.columns), CLASSES):
             piece = slice(at, min(at + CLASSES, len(self.columns)))
@@ -231,7 +231,7 @@ class Scorer:
             raise UnseenError("The class matrix holds NaN or infinity: train the bundle again.")
         return matrix
 
-    def _best(self, scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    def best_of(self, scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
         """Top k by (score descending, row ascending): values and columns, n x k."""
         values, columns = scores.topk(min(k + 1, scores.shape[1]), dim=1)
         if values.shape[1] > k:  # torch picks any of those that tie for the last place

@@ -13,6 +13,7 @@ from fastapi import APIRouter, Depends, File, Form, Query, UploadFile
 from fastapi import Path as UrlPath
 
 from unseen import __version__
+from unseen.recognition.recogniser import SURE
 from unseen.runtime.memory import memory_mb
 from unseen.web import schemas as s
 from unseen.web.limits import MAX_FILE_BYTES, MAX_FILES, MAX_LABELS, MAX_NAME, MAX_PIXELS
@@ -42,7 +43,8 @@ class Options:
 
     k: int
     candidates: str
-    seen_shift: float
+    seen_shift: float | None
+    sure: float
     bundle: str | None
 
 
@@ -50,10 +52,12 @@ def options(
     k: Annotated[int | None, Form(ge=1, le=MAX_LABELS, description="Labels for each photo.")] = None,
     candidates: Annotated[str | None, Form(pattern=s.CANDIDATES, description=s.CANDIDATES_HELP)] = None,
     seen_shift: Annotated[float | None, Form(ge=-1e6, le=1e6, allow_inf_nan=False, description=s.SHIFT_HELP)] = None,
+    sure: Annotated[float | None, Form(gt=0, lt=1, description=s.SURE_HELP)] = None,
     bundle: Annotated[str | None, Form(max_length=MAX_NAME, description=s.BUNDLE_HELP)] = None,
     query_k: Annotated[int | None, Query(alias="k", ge=1, le=MAX_LABELS)] = None,
     query_candidates: Annotated[str | None, Query(alias="candidates", pattern=s.CANDIDATES)] = None,
     query_shift: Annotated[float | None, Query(alias="seen_shift", ge=-1e6, le=1e6, allow_inf_nan=False)] = None,
+    query_sure: Annotated[float | None, Query(alias="sure", gt=0, lt=1)] = None,
     query_bundle: Annotated[str | None, Query(alias="bundle", max_length=MAX_NAME)] = None,
 ) -> Options:
     def first(*values: Any) -> Any:
@@ -62,7 +66,8 @@ def options(
     return Options(
         k=first(k, query_k, 5),
         candidates=first(candidates, query_candidates, "any"),
-        seen_shift=first(seen_shift, query_shift, 0.0),
+        seen_shift=first(seen_shift, query_shift),
+        sure=first(sure, query_sure, SURE),
         bundle=first(bundle, query_bundle),
     )
 
@@ -95,7 +100,9 @@ def make_router(service: Service) -> APIRouter:
         if not photos:
             listed = "; ".join(f"{item.photo}: {item.why}" for item in unreadable)
             raise Refused(422, f"No photo could be read. {listed}", unreadable=told)
-        ranked = service.rank(served, photos, k=options.k, candidates=candidates, shift=options.seen_shift)
+        ranked = service.rank(
+            served, photos, k=options.k, candidates=candidates, shift=options.seen_shift, sure=options.sure
+        )
         return _ranking(served, options, count, ranked, started, unreadable=told)
 
     @router.post("/rank", tags=["photos"], summary="Rank remembered photos again", response_model=s.Ranking)
@@ -117,6 +124,7 @@ def make_router(service: Service) -> APIRouter:
             k=request.k,
             candidates=candidates,
             shift=request.seen_shift,
+            sure=request.sure,
             watch=request.watch,
         )
         forgotten = [token for token, photo in kept if photo is None]

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from unseen.recognition.recogniser import SURE
 from unseen.web.limits import MAX_DEFINITION, MAX_LABELS, MAX_NAME, MAX_PARENTS, MAX_RANKED
 
 # No file names and no lists that would have to be downloaded: a client's text never reaches the file system.
@@ -14,7 +15,11 @@ CANDIDATES_HELP = (
     "Which classes a photo may be assigned to: `any`, `unseen`, `seen`, `hops:N` (unseen classes within N edges of a "
     "seen one), `subtree:ID` or `subtree:NAME` (a class and all below it). A trailing `+1K` adds the seen classes."
 )
-SHIFT_HELP = "Subtracted from the scores of seen classes: above 0 it favours unseen ones, below 0 seen ones."
+SHIFT_HELP = (
+    "Subtracted from the scores of seen classes: above 0 it favours unseen ones, below 0 seen ones. Without it the "
+    "bundle's calibration balances them, if it has one."
+)
+SURE_HELP = "How often a verdict must be right: 0.9 is 9 times in 10."
 BUNDLE_HELP = "Which of the served bundles, by name; without it the first one."
 
 Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME)]
@@ -64,7 +69,31 @@ class Label(BaseModel):
     seen: bool
     mark: Mark
     trust: Trust
+    support: str = Field(description="Trust in words: well, partly or hardly supported; empty for a seen class.")
     path: list[str] = Field(description="Names from the top of the hierarchy down to this class.")
+    probability: float = Field(description="That the photo shows this class.")
+
+
+class Verdict(BaseModel):
+    """The most informative node that the photo shows with the sureness asked for."""
+
+    id: str | None = Field(description="null where nothing useful is known with that sureness.")
+    name: str | None
+    probability: float
+    level: Literal["sure", "likely", "guess", "unknown"]
+    classes: int = Field(description="How many candidates are at or below it.")
+    path: list[str] = Field(description="Names from the top of the hierarchy down to it.")
+
+
+class Guess(BaseModel):
+    """A label as a person would read it, with the classes above and below it that are labels too."""
+
+    id: str
+    title: str = Field(description="Its name, and what tells it apart from others of that name.")
+    probability: float = Field(description="Of it and of what is folded into it.")
+    seen: bool
+    trust: Trust
+    also: list[str]
 
 
 class Watched(BaseModel):
@@ -76,7 +105,10 @@ class Watched(BaseModel):
 class Answers(BaseModel):
     photo: str = Field(description="The photo's name as it was sent.")
     token: str = Field(description="Ranks this photo again without sending it again: see /api/rank.")
+    verdict: Verdict
     labels: list[Label]
+    guesses: list[Guess]
+    calibrated: bool = Field(description="Whether the probabilities were fitted on photos.")
     crowd: float = Field(description="The score at place 100, or at the last one: bars show how far labels stand out.")
     watched: list[Watched] = []
 
@@ -87,7 +119,7 @@ class Ranking(BaseModel):
     bundle: str
     candidates: str
     classes: int = Field(description="How many candidates there are.")
-    seen_shift: float
+    seen_shift: float | None
     photos: list[Answers]
     unreadable: list[Unreadable] = []
     forgotten: list[str] = Field([], description="Tokens of photos that are no longer remembered.")
@@ -102,7 +134,8 @@ class RankRequest(Strict):
     )
     k: Count = 5
     candidates: Candidates = "any"
-    seen_shift: Shift = 0.0
+    seen_shift: Shift | None = None
+    sure: float = Field(SURE, gt=0, lt=1, description=SURE_HELP)
     bundle: BundleName = None
     watch: list[Name] = Field([], max_length=20, description="Ids of classes whose place is always reported.")
 

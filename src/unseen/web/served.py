@@ -15,6 +15,7 @@ import numpy as np
 from unseen.classifier import ZeroShotClassifier
 from unseen.methods.problem import normalise_rows
 from unseen.recognition import Label
+from unseen.recognition.recogniser import SURE
 
 GUESSWORK = 0.5  # below this trust (for kin a correlation, see Kin.trust) more of a classifier is error than signal
 CROWD = 100  # the best answers stand out from the one at this place
@@ -83,21 +84,23 @@ class Served:
     # -- answers ---------------------------------------------------------------------------------------------------
 
     def rank(
-        self, features: np.ndarray, k: int, candidates: str, shift: float, watch: Sequence[str] = ()
+        self,
+        features: np.ndarray,
+        k: int,
+        candidates: str,
+        shift: float | None = None,
+        sure: float = SURE,
+        watch: Sequence[str] = (),
     ) -> list[dict]:
-        """For each row of features: the k best labels, the crowd's score, and the place of watched classes."""
-        best, scores = self.model.best(features, max(k, CROWD), candidates, shift)
-        places = self._places(features, candidates, shift, watch) if watch else [[] for _ in best]
+        """For each row of features: the verdict, the k best labels, the crowd's score, the place of watched classes."""
+        answers = self.model.answers(features, k, candidates, shift, sure)
+        best = self.model.scorer(candidates, shift or 0.0).top_k(self.model.points(features), max(k, CROWD))[1]
+        places = self._places(features, candidates, shift or 0.0, watch) if watch else [[] for _ in answers]
         return [
-            self._answers(rows, own, k) | {"watched": watched}
-            for rows, own, watched in zip(best, scores, places, strict=True)
+            answer.as_dict()
+            | {"labels": [self.answer(label) for label in answer], "crowd": _crowd(scores), "watched": watched}
+            for answer, scores, watched in zip(answers, best, places, strict=True)
         ]
-
-    def _answers(self, rows: np.ndarray, scores: np.ndarray, k: int) -> dict[str, Any]:
-        """The k best of a longer list as labels; the score at its end is where the crowd begins."""
-        answered = int(np.isfinite(scores).sum())
-        labels = [self.answer(label) for label in self.model.answer(rows[:k], scores[:k])]
-        return {"labels": labels, "crowd": round(float(scores[answered - 1]), 5) if answered else 0.0}
 
     def candidates(self, spec: str) -> str:
         """One spelling for each list of candidates, since what is computed for a list is kept under its name."""
@@ -108,7 +111,7 @@ class Served:
     def answer(self, label: Label) -> dict[str, Any]:
         answer = label.as_dict()
         row = self.taxonomy.index(label.id)
-        return answer | {"score": round(label.score, 5), "mark": self.mark(row), "trust": self.trust(row)}
+        return answer | {"score": round(label.score, 5), "mark": self.mark(row), "support": label.support}
 
     def _places(self, features: np.ndarray, candidates: str, shift: float, watch: Sequence[str]) -> list[list[dict]]:
         """Where the watched classes stand among the candidates, for each photo."""
@@ -123,10 +126,14 @@ class Served:
 
     def network_alone(self, features: np.ndarray, k: int) -> dict[str, Any]:
         """What the network itself says of one photo: its own classifiers, its own classes."""
-        known = self.bundle.known
+        known = self.bundle.head
         scores = known[:, :-1] @ features + known[:, -1]
+        shares = np.exp(scores - scores.max())
+        shares /= shares.sum()
         best = np.argsort(-scores, kind="stable")[: max(k, CROWD)]
-        return self._answers(self.bundle.seen[best], scores[best], k)
+        judge = self.model.judge("seen")
+        labels = [judge.label(int(self.bundle.seen[i]), float(scores[i]), float(shares[i])) for i in best[:k]]
+        return {"labels": [self.answer(label) for label in labels], "crowd": _crowd(scores[best])}
 
     # -- the hierarchy ---------------------------------------------------------------------------------------------
 
@@ -200,3 +207,9 @@ class Served:
                     parent.setdefault(lower, upper)
             parent.setdefault(rest[-1], None)
         return parent
+
+
+def _crowd(scores: np.ndarray) -> float:
+    """Of the best scores, the last one: where the crowd begins that better answers stand out from."""
+    answered = int(np.isfinite(scores).sum())
+    return round(float(scores[answered - 1]), 5) if answered else 0.0

@@ -134,7 +134,7 @@ class Service:
                 alone = served.network_alone(photo.features[served.network], k)
                 columns.append({"bundle": NETWORK, "title": served.bundle.backbone.name, "method": NETWORK} | alone)
         for served in chosen:
-            options = {"k": k, "candidates": served.candidates(candidates), "shift": 0.0}
+            options = {"k": k, "candidates": served.candidates(candidates)}
             answer = self.rank(served, [("", photo)], **options)[0]
             columns.append({"bundle": served.name, "title": served.name, "method": served.bundle.method} | answer)
         return columns

@@ -1,0 +1,79 @@
+"""Probabilities of classes, summed up the hierarchy.
+
+P(v) = sum of p(c) over the candidate classes c at or below node v. The hierarchy is a directed acyclic graph: a class
+that reaches v by several ways counts once.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+from scipy import sparse
+
+from unseen.taxonomy import Taxonomy
+
+
+class NodeSums:
+    """The nodes above some candidate classes, and how probable each is.
+
+    `rows`: the candidates' rows of the taxonomy, C of them. `nodes`: rows of the V nodes that have a candidate at or
+    below them, ascending.
+
+    >>> taxonomy = Taxonomy.from_edges([("cat", "animal"), ("dog", "animal"), ("oak", "plant")])
+    >>> sums = NodeSums(taxonomy, taxonomy.indices(["cat", "dog", "oak"]))
+    >>> [taxonomy.ids[row] for row in sums.nodes]
+    ['cat', 'animal', 'dog', 'oak', 'plant']
+    >>> sums(np.array([[0.5, 0.25, 0.25]])).tolist()
+    [[0.5, 0.75, 0.25, 0.25, 0.25]]
+    >>> sums.sizes.tolist()
+    [1, 2, 1, 1, 1]
+    """
+
+    def __init__(self, taxonomy: Taxonomy, rows: np.ndarray):
+        self.rows = np.asarray(rows, np.int64)
+        column = np.full(len(taxonomy), -1)
+        column[self.rows] = np.arange(len(self.rows))
+        node, ancestor, _ = taxonomy.ancestor_pairs()  # each pair once, the node itself among its ancestors
+        kept = column[node] >= 0
+        self.nodes, place = np.unique(ancestor[kept], return_inverse=True)
+        ones = np.ones(kept.sum(), np.float32)
+        shape = (len(self.rows), len(self.nodes))
+        self.membership = sparse.csr_matrix((ones, (column[node[kept]], place)), shape=shape)  # C x V, 0 or 1
+        self._to_nodes = self.membership.T.tocsr()
+        self.sizes = np.asarray(self.membership.sum(axis=0), np.int64).ravel()  # c(v), V
+
+    @cached_property
+    def information(self) -> np.ndarray:
+        """V: log2(C / c(v)), the bits that naming a node is worth; 0 for one that holds every candidate."""
+        return np.log2(len(self.rows) / self.sizes)
+
+    def __call__(self, probabilities: np.ndarray) -> np.ndarray:
+        """Of classes (n x C) -> of nodes (n x V)."""
+        return np.ascontiguousarray((self._to_nodes @ probabilities.T).T)
+
+    def place(self, row: int) -> int | None:
+        """Where a row of the taxonomy stands among `nodes`; None if no candidate is at or below it."""
+        at = int(np.searchsorted(self.nodes, row))
+        return at if at < len(self.nodes) and self.nodes[at] == row else None
+
+
+class NodeProbabilities:
+    """The probabilities of one photo's nodes, without those that are next to nothing."""
+
+    LEAST = 1e-4
+
+    def __init__(self, taxonomy: Taxonomy, sums: NodeSums, masses: np.ndarray):
+        kept = masses >= self.LEAST
+        self.taxonomy, self.rows, self.values = taxonomy, sums.nodes[kept], masses[kept]
+
+    def __getitem__(self, node: str) -> float:
+        """Of a node by id or name; 0 for one that was left out."""
+        row = self.taxonomy.index(self.taxonomy.resolve(node))
+        at = int(np.searchsorted(self.rows, row))
+        return float(self.values[at]) if at < len(self.rows) and self.rows[at] == row else 0.0
+
+    def items(self) -> list[tuple[str, float]]:
+        """(id, probability), most probable first."""
+        order = np.argsort(-self.values, kind="stable")
+        return [(self.taxonomy.ids[self.rows[i]], float(self.values[i])) for i in order]

@@ -1,0 +1,69 @@
+"""Labels as a person would read them: nothing twice, no name that could mean two of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from unseen.recognition.answers import Guess, Label
+from unseen.taxonomy import Taxonomy
+
+
+def fold(taxonomy: Taxonomy, labels: Sequence[Label], most: int) -> tuple[Guess, ...]:
+    """Up to `most` lines from labels in order of probability; a class and those above it make one line."""
+    lines: list[list[Label]] = []
+    for label in labels:
+        relatives = _find_line(taxonomy, lines, label)
+        if relatives is not None:
+            relatives.append(label)
+        elif len(lines) < most:
+            lines.append([label])
+    titles = tell_apart(taxonomy, [label.id for line in lines for label in line])
+    guesses = [
+        Guess(
+            id=line[0].id,
+            title=titles[line[0].id],
+            probability=sum(label.probability for label in line),
+            seen=line[0].seen,
+            trust=line[0].trust,
+            also=tuple(titles[label.id] for label in line[1:]),
+        )
+        for line in lines
+    ]
+    return tuple(sorted(guesses, key=lambda guess: -guess.probability))
+
+
+def _find_line(taxonomy: Taxonomy, lines: list[list[Label]], label: Label) -> list[Label] | None:
+    above = taxonomy.ancestors(label.id)
+    for line in lines:
+        first = line[0].id
+        if first in above or label.id in taxonomy.ancestors(first):
+            return line
+    return None
+
+
+def tell_apart(taxonomy: Taxonomy, ids: Iterable[str]) -> dict[str, str]:
+    """A title for each class: its name, followed by what tells it apart where another one has the same name."""
+    ids = list(dict.fromkeys(ids))
+    shared = Counter(taxonomy.name(id).lower() for id in ids)
+    titles = {id: taxonomy.name(id) for id in ids}
+    taken = set(titles.values())
+    for id in ids:
+        if shared[titles[id].lower()] < 2:
+            continue
+        for hint in _hints(taxonomy, id):
+            title = f"{taxonomy.name(id)}, {hint}"
+            if title not in taken:
+                titles[id] = title
+                taken.add(title)
+                break
+    return titles
+
+
+def _hints(taxonomy: Taxonomy, id: str) -> Iterable[str]:
+    """What may follow a name: another name, the class above it, the definition, and at last the id."""
+    name = taxonomy.name(id)
+    yield from (lemma for lemma in taxonomy.lemmas[taxonomy.index(id)] if lemma.lower() != name.lower())
+    yield from (f"a {taxonomy.name(parent)}" for parent in taxonomy.parents(id))
+    yield taxonomy.definition(id) or id
+    yield id

@@ -1,0 +1,65 @@
+"""Probabilities of classes, summed up a hierarchy that is no tree."""
+
+import numpy as np
+import pytest
+
+from unseen.probability.sums import NodeProbabilities, NodeSums
+from unseen.taxonomy import Taxonomy
+
+EDGES = [
+    ("cat", "pet"),
+    ("cat", "feline"),
+    ("lion", "feline"),
+    ("pet", "animal"),
+    ("feline", "animal"),
+    ("oak", "plant"),
+]
+
+
+@pytest.fixture
+def taxonomy():
+    return Taxonomy.from_edges(EDGES)
+
+
+def test_a_class_that_reaches_a_node_by_two_ways_counts_once(taxonomy):
+    sums = NodeSums(taxonomy, taxonomy.indices(["cat", "lion", "oak"]))
+    masses = sums(np.array([[0.5, 0.3, 0.2]], np.float32))[0]
+    found = {taxonomy.ids[row]: float(mass) for row, mass in zip(sums.nodes, masses, strict=True)}
+    assert found == pytest.approx(
+        {"cat": 0.5, "pet": 0.5, "feline": 0.8, "lion": 0.3, "animal": 0.8, "oak": 0.2, "plant": 0.2}
+    )
+    assert sums.sizes[sums.place(taxonomy.index("animal"))] == 2
+
+
+def test_information_is_that_of_the_candidates_below(taxonomy):
+    sums = NodeSums(taxonomy, taxonomy.indices(["cat", "lion", "oak", "feline"]))
+    information = {taxonomy.ids[row]: float(bits) for row, bits in zip(sums.nodes, sums.information, strict=True)}
+    assert information == pytest.approx(
+        {"cat": 2, "pet": 2, "feline": np.log2(4 / 3), "lion": 2, "animal": np.log2(4 / 3), "oak": 2, "plant": 2}
+    )
+
+
+def test_nodes_without_a_candidate_below_have_no_place(taxonomy):
+    sums = NodeSums(taxonomy, taxonomy.indices(["oak"]))
+    assert sums.place(taxonomy.index("animal")) is None and len(sums.nodes) == 2
+
+
+def test_sums_agree_with_a_walk_over_random_hierarchies():
+    random = np.random.default_rng(0)
+    edges = [(f"n{i}", f"n{p}") for i in range(1, 60) for p in {int(x) for x in random.integers(0, i, 2)}]
+    taxonomy = Taxonomy.from_edges(edges)
+    rows = np.sort(random.choice(len(taxonomy), 30, replace=False))
+    p = random.dirichlet(np.ones(30), 4).astype(np.float32)
+    sums = NodeSums(taxonomy, rows)
+    masses = sums(p)
+    for place, node in enumerate(sums.nodes):
+        below = {taxonomy.ids[node], *taxonomy.descendants(taxonomy.ids[node])}
+        inside = np.array([taxonomy.ids[row] in below for row in rows])
+        np.testing.assert_allclose(masses[:, place], p[:, inside].sum(axis=1), atol=1e-6)
+
+
+def test_one_photos_nodes_by_name(taxonomy):
+    sums = NodeSums(taxonomy, taxonomy.indices(["cat", "lion", "oak"]))
+    nodes = NodeProbabilities(taxonomy, sums, sums(np.array([[0.7, 0.3, 0.0]], np.float32))[0])
+    assert nodes["animal"] == pytest.approx(1) and nodes["plant"] == 0
+    assert nodes.items()[0][0] in ("animal", "feline") and "oak" not in dict(nodes.items())
