@@ -29,6 +29,8 @@ MARKERS = {
     "paper": ["shared_data"],
     "bundles": ["slow"],
     "timm": ["slow"],
+    "torchvision_models": ["slow"],
+    "transformers": ["slow"],
     "driver": ["browser", "slow"],
 }
 

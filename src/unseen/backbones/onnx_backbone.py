@@ -89,10 +89,11 @@ def load_onnx(
         raise UnseenError(f"onnx:{file}: there is no such file.")
     try:
         model = onnx.load(path)
-        onnx.checker.check_model(model)
     except Exception as error:  # protobuf, onnx and the file system each have errors of their own
         why = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise UnseenError(f"onnx:{file}: is not a readable ONNX model ({why}).") from None
+    if not model.graph.node:
+        raise UnseenError(f"onnx:{file}: is not a readable ONNX model (it has no nodes).")
     head, given = find_head(model, layer, f"onnx:{file}"), _input_of(model, f"onnx:{file}")
     if classes is None:
         if len(head.weight) != len(imagenet_1k()):
