@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +13,7 @@ from safetensors.numpy import load_file
 
 from support.bundles import DOG, OKAPI, SEEN
 from unseen.bundle import Bundle
+from unseen.bundle.files import read_header, sign
 from unseen.errors import UnseenError
 from unseen.methods.projections import Linear
 from unseen.runtime.files import sha256
@@ -18,13 +21,14 @@ from unseen.taxonomy import Taxonomy
 
 
 def change(path, name: str, **fields) -> None:
-    """Edit a JSON file of a bundle, and the checksum with it."""
+    """Edit a JSON file of a bundle, and the checksums with it."""
     file = path / name
     file.write_text(json.dumps(json.loads(file.read_text()) | fields))
+    header = json.loads((path / "bundle.json").read_text())
+    header.pop("checksum", None)
     if name != "bundle.json":
-        header = json.loads((path / "bundle.json").read_text())
         header["files"][name] = sha256(file)
-        (path / "bundle.json").write_text(json.dumps(header))
+    (path / "bundle.json").write_text(json.dumps(sign(header)))
 
 
 def test_what_is_saved_is_what_is_loaded(bundle, kept):
@@ -142,6 +146,60 @@ def test_a_file_that_no_bundle_has_is_told(saved, name):
 def test_a_header_that_is_none_is_told(saved, content):
     (saved / "bundle.json").write_text(content)
     with pytest.raises(UnseenError, match=r"bundle.json is damaged"):
+        Bundle.load(saved)
+
+
+def test_no_changed_byte_of_the_header_goes_unnoticed(saved):
+    """A changed byte there once turned a wolf into a truck. Every seventh byte is changed once."""
+    file, rng = saved / "bundle.json", np.random.default_rng(0)
+    content, before = file.read_bytes(), Bundle.load(saved).header()
+    noticed = 0
+    for place in range(0, len(content), 7):
+        changed = bytearray(content)
+        changed[place] ^= 1 << int(rng.integers(8))
+        file.write_bytes(changed)
+        try:
+            header = read_header(saved)
+        except UnseenError as error:
+            assert "bundle.json" in str(error)
+            noticed += 1
+        else:
+            assert {key: header[key] for key in before} == json.loads(json.dumps(before))  # white space at most
+    assert noticed > 0.8 * len(content) / 7
+
+
+def test_a_bundle_without_a_checksum_of_its_header_is_loaded(saved):
+    """As 0.1.0 wrote them."""
+    header = json.loads((saved / "bundle.json").read_text())
+    assert len(header.pop("checksum")) == 64
+    (saved / "bundle.json").write_text(json.dumps(header))
+    assert Bundle.load(saved).seen_ids == list(SEEN)
+    (saved / "bundle.json").write_text(json.dumps(header | {"checksun": "0" * 64}))
+    with pytest.raises(UnseenError, match=r"bundle\.json was changed or damaged"):
+        Bundle.load(saved)
+
+
+def test_damage_that_no_checksum_tells_is_told_too(saved):
+    """Old headers, and bundles that are loaded unverified: whatever is changed, no foreign error is raised."""
+    rng = np.random.default_rng(0)
+    for name in ("bundle.json", "classes.json", "classifiers.safetensors", "state.safetensors"):
+        content = (saved / name).read_bytes()
+        for place in [*range(0, 16), *rng.integers(0, min(len(content), 20_000), 60)]:
+            changed = bytearray(content)
+            changed[place % len(content)] = int(rng.integers(256))
+            (saved / name).write_bytes(changed)
+            with suppress(UnseenError):
+                Bundle.load(saved, verify=False).header()
+        (saved / name).write_bytes(content)
+    (saved / "classes.json").write_text("[" * 200_000)
+    with pytest.raises(UnseenError, match="is damaged"):
+        Bundle.load(saved, verify=False)
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read everything")
+def test_permission_is_not_told_as_damage(saved):
+    (saved / "classes.json").chmod(0)
+    with pytest.raises(UnseenError, match=r"classes\.json cannot be read: permission denied"):
         Bundle.load(saved)
 
 

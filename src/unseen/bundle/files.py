@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import glob
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from safetensors import SafetensorError
 from safetensors.numpy import save
 
 from unseen.errors import UnseenError
@@ -15,6 +16,7 @@ from unseen.runtime.checkpoints import CHECKPOINT
 from unseen.runtime.files import sha256
 
 FORMAT = 1
+AGAIN = "make the bundle again, or copy it whole"
 CHECKED = ("classes.json", "classifiers.safetensors", "state.safetensors", "log.jsonl")  # files with a checksum
 NETWORK = "network.safetensors"  # likewise, where there is one
 BUNDLE_FILES = frozenset({"bundle.json", "README.md", *CHECKED, NETWORK})
@@ -30,9 +32,25 @@ HEADER = {  # what bundle.json must hold
     "made": {"at": str, "packages": dict},
     "files": dict.fromkeys(CHECKED, str),
 }
+UNSIGNED = frozenset(HEADER) | {"format", "nodes", "seen", "hierarchy", "without_vector", "shape"}
+"""All fields of a header without a checksum, as versions before 0.2 wrote it: with another one it has lost its checksum
+to damage."""
+DAMAGE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, OSError, SafetensorError, RecursionError)
+"""What reading damaged JSON or a damaged array can raise."""
 
 
-def read_header(path: Path) -> dict[str, Any]:
+def sign(header: dict[str, Any]) -> dict[str, Any]:
+    """The header with its own checksum, which no change of a value or of a name leaves right."""
+    written = json.loads(json.dumps(header))  # as it will be read
+    return written | {"checksum": _digest(written)}
+
+
+def _digest(header: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(header, sort_keys=True).encode()).hexdigest()
+
+
+def read_header(path: Path, verify: bool = True) -> dict[str, Any]:
+    """What bundle.json holds, if that is whole; `verify` compares its checksum, where it has one."""
     file = path / "bundle.json"
     if not file.exists():
         if (path / CHECKPOINT).exists():
@@ -40,24 +58,28 @@ def read_header(path: Path) -> dict[str, Any]:
                 f"{path} holds an unfinished training: continue it with resume=True and the same settings",
                 "resume=True",
             )
-        place = path.resolve()  # as `Bundle.save` has it
-        aside = sorted(place.parent.glob(f".{glob.escape(place.name)}.*.old"))
-        if aside and not place.exists():  # killed after the old one was moved away, before the new one was there
-            raise UnseenError(f"{path} was moved by a process that was killed while saving: rename {aside[-1]} to it")
         what = "has no bundle.json" if path.is_dir() else "does not exist" if not path.exists() else "is not a folder"
         raise UnseenError(f"{path} is not a bundle: it {what}. `unseen train` makes one.")
     try:
         header = json.loads(file.read_text(encoding="utf-8"))
-        if header["format"] > FORMAT:
-            raise UnseenError(
-                f"{path} was made by a newer version of unseen (format {header['format']}): upgrade unseen"
-            )
-    except (ValueError, KeyError, TypeError, OSError) as error:
-        raise UnseenError(f"{file} is damaged ({error}): make the bundle again") from None
+        newer, whole = header["format"] > FORMAT, not verify or _is_as_signed(header)
+    except PermissionError:
+        raise UnseenError(f"{file} cannot be read: permission denied") from None
+    except DAMAGE as error:
+        raise UnseenError(f"{file} is damaged ({str(error) or type(error).__name__}): {AGAIN}") from None
+    if newer and whole:
+        raise UnseenError(f"{path} was made by a newer version of unseen (format {header['format']}): upgrade unseen")
     wrong = _wrong_fields(header, HEADER)
     if wrong:
-        raise UnseenError(f"{file} is damaged (missing or wrong: {', '.join(wrong)}): make the bundle again")
+        raise UnseenError(f"{file} is damaged (missing or wrong: {', '.join(wrong)}): {AGAIN}")
+    if not whole:
+        raise UnseenError(f"{file} was changed or damaged since the bundle was made (its checksum differs): {AGAIN}")
     return header
+
+
+def _is_as_signed(header: dict[str, Any]) -> bool:
+    rest = {key: value for key, value in header.items() if key != "checksum"}
+    return header["checksum"] == _digest(rest) if "checksum" in header else rest.keys() <= UNSIGNED
 
 
 def _wrong_fields(found: Any, wanted: dict[str, Any], prefix: str = "") -> list[str]:
@@ -75,9 +97,11 @@ def _wrong_fields(found: Any, wanted: dict[str, Any], prefix: str = "") -> list[
 def verify_files(path: Path, files: dict[str, str]) -> None:
     for name, expected in files.items():
         if name not in BUNDLE_FILES or not (path / name).is_file():
-            raise UnseenError(f"{path}: {name} is missing: make the bundle again, or copy it whole")
+            raise UnseenError(f"{path}: {name} is missing: {AGAIN}")
         if sha256(path / name) != expected:
-            raise UnseenError(f"{path}: {name} was changed or damaged since the bundle was made (its checksum differs)")
+            raise UnseenError(
+                f"{path}: {name} was changed or damaged since the bundle was made (its checksum differs): {AGAIN}"
+            )
 
 
 def pack(arrays: dict[str, np.ndarray]) -> bytes:

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
 from unseen.bundle.backbone_info import BackboneInfo
 from unseen.bundle.card import card
-from unseen.bundle.files import NETWORK, pack, read_header, verify_files
+from unseen.bundle.files import AGAIN, DAMAGE, NETWORK, pack, read_header, sign, verify_files
 from unseen.bundle.places import check_place
 from unseen.bundle.records import Records
+from unseen.bundle.replacement import read_undisturbed, replacing
 from unseen.errors import UnseenError
 from unseen.methods import Solution
 from unseen.methods.projections import from_saved
@@ -46,19 +44,8 @@ def store_bundle(bundle: Bundle, path: Path, training: bool = False) -> None:
     check_precision(bundle.precision)
     check_place(path, training)
     place = path.resolve()  # of a link, the folder that it leads to
-    fresh, old = (place.with_name(f".{place.name}.{os.getpid()}.{state}") for state in ("saving", "old"))
-    with writing(path):
-        try:
-            fresh.mkdir(parents=True)
-            _write_files(bundle, fresh)
-            if place.exists():
-                os.rename(place, old)
-            os.rename(fresh, place)
-            shutil.rmtree(old, ignore_errors=True)
-        finally:
-            if old.exists() and not place.exists():  # stopped between the two
-                os.rename(old, place)
-            shutil.rmtree(fresh, ignore_errors=True)
+    with writing(path), replacing(place) as fresh:
+        _write_files(bundle, fresh)
     bundle.path = path
 
 
@@ -86,7 +73,7 @@ def _write_files(bundle: Bundle, folder: Path) -> None:
         files[NETWORK] = pack(bundle.network)
     for name, content in files.items():
         write_atomically(folder / name, content)
-    header = bundle.header() | {"files": {name: sha256(folder / name) for name in files}}
+    header = sign(bundle.header() | {"files": {name: sha256(folder / name) for name in files}})
     write_atomically(folder / "README.md", _encode(card(bundle)))
     write_atomically(folder / "bundle.json", _encode(json.dumps(header, indent=1, ensure_ascii=False)))
 
@@ -104,11 +91,15 @@ def _answers_and_trust(solution: Solution) -> dict[str, np.ndarray | None]:
 
 
 def read_fields(path: Path, verify: bool) -> dict[str, Any]:
-    """The fields of the bundle in a folder."""
-    header = read_header(path)
-    if verify:
-        verify_files(path, header["files"])
+    """The fields of the bundle in a folder. Another process may replace it meanwhile."""
+    return read_undisturbed(path, lambda: _read_files(path, verify))
+
+
+def _read_files(path: Path, verify: bool) -> dict[str, Any]:
+    header = read_header(path, verify)
     try:
+        if verify:
+            verify_files(path, header["files"])
         classes = json.loads((path / "classes.json").read_text(encoding="utf-8"))
         arrays = load_file(path / "classifiers.safetensors")
         state = load_file(path / "state.safetensors")
@@ -138,8 +129,12 @@ def read_fields(path: Path, verify: bool) -> dict[str, Any]:
             "made": header["made"],
             "path": path,
         }
-    except (LookupError, TypeError, ValueError, AttributeError, OSError, SafetensorError) as error:
-        raise UnseenError(f"{path} is damaged ({type(error).__name__}: {error}): make the bundle again") from None
+    except PermissionError as error:
+        raise UnseenError(f"{error.filename or path} cannot be read: permission denied") from None
+    except MemoryError:
+        raise UnseenError(f"{path} needs more memory than is free") from None
+    except DAMAGE as error:
+        raise UnseenError(f"{path} is damaged ({type(error).__name__}: {error}): {AGAIN}") from None
 
 
 def _solution(saved: dict, arrays: dict, state: dict, records: Records) -> Solution:
