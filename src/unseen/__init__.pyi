@@ -24,6 +24,7 @@ from .probability.numbers import ProbabilityNumbers
 from .probability.verdicts import Verdict
 from .recognition.answers import Answer, Guess, Label, Unreadable
 from .recognition.explanations import Explanation
+from .recognition.heatmap import HeatMap
 from .runtime.run import Run
 from .semantics.sources import WordVectors
 from .semantics.vectors import ClassVectors, class_vectors, load_vectors
@@ -46,6 +47,7 @@ __all__ = [
     "FinetuneSettings",
     "FitRecord",
     "Guess",
+    "HeatMap",
     "Holdout",
     "Label",
     "Method",

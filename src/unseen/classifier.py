@@ -10,13 +10,15 @@ from unseen.bundle import Bundle
 from unseen.bundle.growth import add
 from unseen.errors import UnseenError
 from unseen.evaluation.protocol import Evaluation, evaluate
-from unseen.recognition import Explanation, Recogniser, explain
+from unseen.recognition import Explanation, HeatMap, Recogniser, explain
+from unseen.recognition.heatmap import map_heat
 from unseen.runtime.text import slug
 from unseen.taxonomy import Node
 from unseen.training.default import default_bundle
 
 if TYPE_CHECKING:
     from unseen.backbones import Backbone
+    from unseen.photos.reading import Source
 
 
 class ZeroShotClassifier(Recogniser):
@@ -62,6 +64,15 @@ class ZeroShotClassifier(Recogniser):
     def explain(self, id: str, n: int = 5) -> Explanation:
         """The seen classes that a class borrows its classifier from, and the way to them in the hierarchy."""
         return explain(self.bundle, id, n)
+
+    def heatmap(self, photo: Source, id: str, instead_of: str | None = None) -> HeatMap:
+        """Where in the photo the score of a class comes from; with `instead_of`, why that class and not this other one.
+
+        Classes are given by id or by a name that means one class only.
+        """
+        ids = [self.bundle.taxonomy.resolve(one) for one in (id, instead_of) if one is not None]
+        found, *other = map_heat(self.bundle, self.backbone, photo, ids)
+        return found.minus(other[0]) if other else found
 
     def evaluate(self, images: str | Path, candidates: str | Sequence[str] = "unseen", **options: Any) -> Evaluation:
         """Hit@k on a folder of photos by class; see `unseen.evaluate`."""

@@ -80,6 +80,8 @@ def test_explanations_in_json(here, unseen):
         (("photo.png", *BUNDLE, "--candidates", "hops:²"), "hops:N takes an integer of at least 1"),
         (("photo.png", *BUNDLE, "--seen-shift", "nan"), "--seen-shift must be a finite number, not nan"),
         (("photo.png", *BUNDLE, "--seen-shift", "inf"), "--seen-shift must be a finite number, not inf"),
+        (("photo.png", *BUNDLE, "--heatmap", "map.png"), "There is no heat map for"),
+        (("photo.png", "photo.png", *BUNDLE, "--heatmap", "map.png"), "--heatmap takes one photo, not 2"),
         (("*.bmp", *BUNDLE), "*.bmp: no file matches"),
         (("photo.png", "--bundle", "bundle", "--device", "tpu9"), "the device 'tpu9' cannot be used here"),
         (("photo.png", "--bundle", "bundle", "--device", "meta"), "the device 'meta' cannot be used here"),

@@ -30,7 +30,7 @@ SEEN = {"tomato": (1, 0, 0), "grass": (0, 1, 0), "ocean": (0, 0, 1)}
 
 
 class MeanColour(nn.Module):
-    """Photos B x 3 x H x W -> mean colours B x 3 -> logits B x 3, with timm's protocol for heads."""
+    """Photos B x 3 x H x W, a map as they are -> mean colours B x 3 -> logits B x 3, with timm's protocol for heads."""
 
     def __init__(self):
         super().__init__()
@@ -39,9 +39,10 @@ class MeanColour(nn.Module):
         self.classifier.bias.data.zero_()
 
     def forward_features(self, x):
-        return x.mean((2, 3))
+        return x
 
     def forward_head(self, x, pre_logits: bool = False):
+        x = x.mean((2, 3))
         return x if pre_logits else self.classifier(x)
 
     def get_classifier(self):

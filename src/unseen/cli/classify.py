@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     unseen classify photo.jpg --sure 0.8
     unseen classify holiday/ --level 7
     unseen classify photo.jpg --explain
+    unseen classify photo.jpg --heatmap map.png
     cat photo.jpg | unseen classify -
     """,
 )
@@ -52,6 +53,9 @@ def classify(
         typer.Option(help="Rank by score, less this for seen classes; by default by calibrated probability."),
     ] = None,
     explain: Annotated[bool, typer.Option("--explain", help="Show where the best label comes from.")] = False,
+    heatmap: Annotated[
+        Path | None, typer.Option(help="Write the photo with the parts that speak for its best label, e.g. map.png.")
+    ] = None,
     trust_code: TrustCodeOption = False,
     device: DeviceOption = "auto",
     json_: JsonFlag = False,
@@ -72,6 +76,8 @@ def classify(
         if isinstance(item, Unreadable)
     ]
     reasons = explain_best(model, answers) if explain else {}
+    if heatmap is not None:
+        write_heatmap(model, sources, found, heatmap)
     result = {
         "photos": [
             {"photo": name}
@@ -151,6 +157,18 @@ def explain_best(model: ZeroShotClassifier, answers: Iterable[tuple[str, Answer]
     """Why, for the best label of each photo: each class once."""
     best = dict.fromkeys(answer[0].id for _, answer in answers if answer)
     return {id: model.explain(id) for id in best}
+
+
+def write_heatmap(model: ZeroShotClassifier, photos: Sequence[Source], found: Sequence[Any], path: Path) -> None:
+    """Where in the one photo its best label comes from."""
+    from unseen.errors import UnseenError
+    from unseen.recognition import Answer
+
+    if len(photos) != 1:
+        raise UnseenError(f"--heatmap takes one photo, not {len(photos)}: run the command for each of them")
+    if isinstance(found[0], Answer) and found[0].guesses:
+        model.heatmap(photos[0], found[0].guesses[0].id).save(path, photos[0])
+        tell(f"The heat map is in {path}")
 
 
 def _show(
