@@ -216,7 +216,7 @@ def test_unreadable_files_say_why(tmp_path):
         "broken.jpg": "No such file",
         "missing.jpg": "No such file",
         "pipe.jpg": "not a regular file",
-        "drawing.eps": "another program",
+        "drawing.eps": "is EPS, which is not read",
         "\0.jpg": "null",
     }
     for name, reason in reasons.items():

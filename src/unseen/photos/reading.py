@@ -1,11 +1,10 @@
-"""Photos as they come: files of any format that Pillow reads, bytes, arrays."""
+"""Photos as they come: files of the formats in `unseen.photos.limits`, bytes, arrays."""
 
 from __future__ import annotations
 
 import io
 import os
 import stat
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -14,10 +13,7 @@ import numpy as np
 from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 
 from unseen.errors import UnseenError
-
-MAX_PIXELS = 178_956_970
-"""The largest photo that is decoded unless told otherwise, by its width x height: half a gigabyte as RGB, and the point
-at which Pillow itself refuses a decompression bomb. 13,377 x 13,377 pixels pass, 20,000 x 20,000 do not."""
+from unseen.photos.limits import MAX_PIXELS, UnreadablePhoto, check_size, open_photo
 
 if TYPE_CHECKING:
     import torch
@@ -28,19 +24,7 @@ if TYPE_CHECKING:
 else:
     Source = Any
 
-_RUNS_A_PROGRAM = {"EPS", "WMF", "EMF"}  # Pillow hands these to Ghostscript or to Windows
-_pixel_limit = threading.Lock()
-
-
-class UnreadablePhoto(UnseenError):
-    """A photo that cannot be read: the message begins with its name, `why` does not."""
-
-    def __init__(self, name: str, why: str):
-        super().__init__(f"{name}: {why}")
-        self.name, self.why = name, why
-
-    def __reduce__(self) -> tuple:  # it may come from a worker process
-        return type(self), (self.name, self.why)
+STRIP = 1 << 20  # pixels that are converted at a time
 
 
 def read_photo(source: Source, max_pixels: int = MAX_PIXELS, short_side: int | None = None) -> Image.Image:
@@ -51,11 +35,12 @@ def read_photo(source: Source, max_pixels: int = MAX_PIXELS, short_side: int | N
     frame is taken, 16 bits are scaled to 8. Colour profiles are not applied.
 
     `short_side` says how many pixels are wanted: a much larger JPEG is decoded at 1/2, 1/4 or 1/8 scale, as long as
-    twice as many are left. Whatever cannot be read raises UnreadablePhoto.
+    twice as many are left; so is whatever must be turned or converted, to hold it only once. `unseen.photos.limits`
+    says what a photo may cost. Whatever cannot be read raises UnreadablePhoto.
     """
     if isinstance(source, Image.Image):
         with _telling("the picture"):
-            _check_size(source, "the picture", max_pixels)
+            check_size(source, "the picture", max_pixels)
             return _convert(source, "the picture")
     if isinstance(source, np.ndarray):
         return _from_array(source, "the array")
@@ -98,23 +83,8 @@ def _decode(file: BinaryIO, name: str, max_pixels: int, short_side: int | None) 
     if file.seek(0, io.SEEK_END) == 0:
         raise UnreadablePhoto(name, "is empty (0 bytes).")
     file.seek(0)
-    with _telling(name), _open_image(file) as image:
-        if image.format in _RUNS_A_PROGRAM:
-            raise UnreadablePhoto(name, f"{image.format} files are drawn by another program and are not read.")
-        _check_size(image, name, max_pixels)
-        if short_side and image.format in ("JPEG", "MPO"):
-            image.draft(image.mode, (2 * short_side, 2 * short_side))
-        return _convert(image, name)
-
-
-def _open_image(file: BinaryIO) -> Image.Image:
-    """Read the header, without Pillow's own limit of pixels, which is global: ours is checked next."""
-    with _pixel_limit:
-        limit, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, None
-        try:
-            return Image.open(file)
-        finally:
-            Image.MAX_IMAGE_PIXELS = limit
+    with _telling(name), open_photo(file, name, max_pixels, short_side) as image:
+        return _convert(image, name, short_side, own=True)
 
 
 @contextmanager
@@ -130,36 +100,46 @@ def _telling(name: str) -> Iterator[None]:
         raise UnreadablePhoto(name, f"cannot be decoded ({str(error) or type(error).__name__}).") from None
 
 
-def _check_size(image: Image.Image, name: str, max_pixels: int) -> None:
-    width, height = image.size
-    if width * height > max_pixels:
-        raise UnreadablePhoto(
-            name,
-            f"{width} x {height} pixels are more than the limit of {max_pixels:,}. "
-            "Make it smaller, or raise max_pixels.",
-        )
-    if not width or not height:
-        raise UnreadablePhoto(name, "has no pixels.")
-
-
-def _convert(image: Image.Image, name: str) -> Image.Image:
-    """Any mode -> RGB, upright."""
+def _convert(image: Image.Image, name: str, short_side: int | None = None, own: bool = False) -> Image.Image:
+    """Any mode -> RGB, upright. `own`: no one else has this picture, so that its pixels need not be copied."""
     image.load()  # Pillow turns some formats (TIFF) while it decodes them: only then is it known what is left to do
     orientation = _orientation(image)
-    if image.mode.startswith("I") or image.mode == "F":
-        image = _from_array(np.asarray(image), name)
-    elif image.mode in ("RGBA", "LA", "PA", "RGBa", "La") or "transparency" in image.info:
-        image = image.convert("RGBA")
-        white = Image.new("RGB", image.size, "white")
-        white.paste(image, mask=image.getchannel("A"))
-        image = white
+    scale = min(image.size) // (2 * short_side) if short_side else 1
+    plain = image.mode == "RGB" and "transparency" not in image.info
+    if plain and own and orientation in (None, 1):
+        image = image._new(image.im)  # without its file
+    elif scale > 1 and image.mode not in ("I", "F"):
+        image = _reduced(image, name, scale)
     else:
-        image = image.convert("RGB")  # always a copy
+        image = _opaque(image, name)
     image.info = {}  # the metadata no longer apply: read again, the picture must not be turned a second time
     if orientation is not None:
         image.getexif()[ExifTags.Base.Orientation] = orientation  # alone: Pillow gives up where other tags are damaged
         ImageOps.exif_transpose(image, in_place=True)
     return image
+
+
+def _opaque(image: Image.Image, name: str) -> Image.Image:
+    if image.mode.startswith("I") or image.mode == "F":
+        return _from_array(np.asarray(image), name)
+    if image.mode not in ("RGBA", "LA", "PA", "RGBa", "La") and "transparency" not in image.info:
+        return image.convert("RGB")
+    if image.mode != "RGBA":
+        image = image.convert("RGBA")
+    white = Image.new("RGB", image.size, "white")
+    white.paste(image, mask=image)
+    return white
+
+
+def _reduced(image: Image.Image, name: str, scale: int) -> Image.Image:
+    """The same at 1/scale, strip by strip: a second picture of all its pixels is never held."""
+    width, height = image.size
+    small = Image.new("RGB", (-(-width // scale), -(-height // scale)))
+    rows = scale * max(1, STRIP // (width * scale))
+    for top in range(0, height, rows):
+        strip = image.crop((0, top, width, min(top + rows, height)))
+        small.paste(_opaque(strip, name).reduce(scale), (0, top // scale))
+    return small
 
 
 def _orientation(image: Image.Image) -> int | None:

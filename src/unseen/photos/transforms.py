@@ -17,7 +17,8 @@ from PIL import Image
 from torch import Tensor
 
 from unseen.errors import UnseenError
-from unseen.photos.reading import MAX_PIXELS, Source, read_photo
+from unseen.photos.limits import MAX_PIXELS
+from unseen.photos.reading import Source, read_photo
 
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 INTERPOLATIONS = {"bilinear": Image.Resampling.BILINEAR, "bicubic": Image.Resampling.BICUBIC}

@@ -10,7 +10,7 @@ MAX_FILE_BYTES = 20 * MB
 MAX_FILES = 32
 MAX_UPLOAD_BYTES = 200 * MB  # all files of a request together
 MAX_BODY_BYTES = MB  # requests without photos
-MAX_PIXELS = 64_000_000  # by width x height: 192 MB as RGB, for each of DECODERS at a time
+MAX_PIXELS = 64_000_000  # by width x height, 4 bytes each: 256 MB for each of DECODERS at a time
 DECODERS = 4  # photos decoded at the same time
 MAX_LABELS = 100
 MAX_NAME = 200  # characters of a class name, of a search
@@ -20,7 +20,7 @@ MAX_ADDED = 500  # classes that the page may add to a bundle
 MAX_RANKED = 200  # remembered photos ranked in one request
 KEPT_PHOTOS = 2_000  # photos whose features are remembered, 5 kB each
 
-UPLOADS = ("/api/classify",)
+UPLOADS = ("/api/classify", "/api/heatmap")
 
 
 class BodyLimit:
