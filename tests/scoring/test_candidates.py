@@ -35,6 +35,34 @@ def test_names():
     assert resolve(["poodle", "saw"]) == {"poodle", "saw"}
 
 
+def test_what_was_added_is_own():
+    assert resolve("own", added=["saw", "poodle"]) == {"saw", "poodle"}
+    assert resolve("own+seen", added=["saw"]) == {"saw", *SEEN}
+    with pytest.raises(UnseenError, match="nothing was added to this bundle"):
+        resolve("own")
+
+
+def test_own_classes_of_a_built_in_hierarchy(tmp_path):
+    rows = ["id,name,parent", "labradoodle,labradoodle,n02113335", "n02439398,okapi,", "robot-dog,robot dog,n03699975"]
+    (tmp_path / "new.csv").write_text("\n".join(rows))
+    taxonomy = Taxonomy.load(f"imagenet+{tmp_path / 'new.csv'}")
+
+    def found(spec: str, added=()) -> set[str]:
+        return set(resolve_candidates(spec, taxonomy, imagenet_1k(), taxonomy.ids, added=added))
+
+    assert found("own") == {"labradoodle", "robot-dog", "n02439398"}
+    assert found("own", ["n02084071"]) == {"labradoodle", "robot-dog", "n02439398", "n02084071"}
+    assert found(str(tmp_path / "new.csv")) == {"labradoodle", "robot-dog", "n02439398"}
+
+
+def test_several_are_joined(tmp_path):
+    (tmp_path / "a+b.txt").write_text("saw\n")
+    assert resolve(str(tmp_path / "a+b.txt")) == {"saw"}
+    (tmp_path / "ids.txt").write_text("saw\n")
+    assert resolve(f"subtree:dog + {tmp_path / 'ids.txt'}") == {"dog", "poodle", "beagle", "saw"}
+    assert resolve("seen+unseen") == set(CLASSES)
+
+
 def test_hops_are_those_of_the_hierarchy():
     for hops in (1, 2, 3):
         expected = set(TAXONOMY.within_hops(SEEN, hops)) & set(CLASSES)
@@ -48,10 +76,23 @@ def test_files(tmp_path):
     assert resolve(str(tmp_path / "ids.json")) == {"poodle"}
 
 
+def test_files_of_classes_as_they_are_added(tmp_path):
+    (tmp_path / "new.csv").write_text("Name;id;parent;definition\nA poodle, curly;poodle;dog;\nsaw;saw;tool;\n")
+    assert resolve(str(tmp_path / "new.csv")) == {"poodle", "saw"}
+    (tmp_path / "names.csv").write_text("name,parent\npoodle|curly dog,dog\n")
+    assert resolve(str(tmp_path / "names.csv")) == {"poodle"}
+    (tmp_path / "new.json").write_text(json.dumps([{"id": "saw", "name": "saw", "parent": "tool"}]))
+    assert resolve(str(tmp_path / "new.json")) == {"saw"}
+
+
 @pytest.mark.parametrize(
     ("spec", "says"),
     [
-        ("hop:2", "no candidates named 'hop:2', and no such file. Choose from: any, unseen"),
+        ("hop:2", "no candidates named 'hop:2', and no such file. Choose from: any, unseen, seen, own"),
+        ("unsen", "Did you mean unseen"),
+        ("seen+", "no candidates named ''"),
+        (["poodel"], r"1 ids are not in the hierarchy: poodel. Did you mean poodle\?"),
+        (["Poodle"], r"Did you mean poodle \(poodle\)"),
         ("hops:0", "an integer of at least 1, not '0'"),
         ("hops:two", "an integer of at least 1, not 'two'"),
         ("subtree:beagel", "'beagel' is neither an id nor a name.*Did you mean beagle"),

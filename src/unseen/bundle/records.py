@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from unseen.methods.records import FitRecord
@@ -33,6 +33,19 @@ class Holdout(Record):
 
 
 @dataclass(frozen=True)
+class PhotoCheck(Record):
+    """The network's own accuracy on a few photos of its classes: whether they reach it as it expects them."""
+
+    photos: int
+    classes: int
+    accuracy: float  # per cent
+    expected: float  # per cent: the mean of the network's confidence in its choice
+    unreadable: int = 0
+    better: dict[str, Any] | None = None  # a transform with which it is clearly more often right
+    better_accuracy: float | None = None
+
+
+@dataclass(frozen=True)
 class TrainingRecord(Record):
     """What stage 1 took, with loading and hold-out check; `unseen.FitRecord` tells what the method itself did.
 
@@ -40,6 +53,7 @@ class TrainingRecord(Record):
         seconds: Wall-clock time, before an interruption too.
         peak_memory_mb: The most memory held; None where the system does not tell.
         holdout: The check on hidden seen classes, if one was asked for.
+        photo_check: The network's accuracy on labelled photos, if some were given.
 
     >>> import unseen
     >>> saved = {"train_seconds": 1.5, "holdout": {"classes": 10, "hit@1": 40.0, "hit@5": 90.0}}
@@ -51,6 +65,7 @@ class TrainingRecord(Record):
     seconds: float | None = field(default=None, metadata={"key": "train_seconds"})
     peak_memory_mb: float | None = None
     holdout: Holdout | None = field(default=None, metadata={"record": Holdout})
+    photo_check: PhotoCheck | None = field(default=None, metadata={"record": PhotoCheck})
 
 
 @dataclass(frozen=True)
@@ -160,7 +175,8 @@ class Records:
         """What `to_details` gave; what this version does not know stays among the method's own facts."""
         rest = dict(details)
         finetuning, calibration = rest.pop("finetune", None), rest.pop("calibration", None)
-        training = {key: rest.pop(key) for key in ("train_seconds", "peak_memory_mb", "holdout") if key in rest}
+        keys = [item.metadata.get("key", item.name) for item in fields(TrainingRecord) if item.name != "extra"]
+        training = {key: rest.pop(key) for key in keys if key in rest}
         return cls(
             guessed=list(rest.pop("text_guessed", ())),
             training=TrainingRecord.from_json(training),

@@ -8,8 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from unseen.cli.app import JsonFlag, command, emit, escaped, stdout, tell
-from unseen.cli.options import BackboneOption, ClassesOption, DeviceOption, LayerOption, WeightsOption
+from unseen.cli.app import JsonFlag, command, emit, escaped, stdout, tell, with_options
+from unseen.cli.options import (
+    BackboneOption,
+    ClassesOption,
+    DeviceOption,
+    LayerOption,
+    TransformOption,
+    WeightsOption,
+    read_transform,
+)
 from unseen.errors import UnseenError
 from unseen.methods import method_names
 
@@ -24,6 +32,9 @@ if TYPE_CHECKING:
     unseen train --method dgp --graph paper --epochs 3000 --out dgp-bundle
     unseen train --method sgcn --holdout 0.2 --epochs 300 --out sgcn-check
     unseen train --graph products.csv --backbone my_module:build_model --classes classes.txt --out products
+    unseen train --graph tree.csv --backbone hf:my-model --check-photos photos/ --out mine
+    unseen train --graph tree.csv --backbone onnx:net.onnx --classes classes.txt --transform '{"size": 160}' --out mine
+    unseen train --graph sounds.csv --backbone linear:head.npz --out sounds
     unseen train --method dgp --set k=2 --set weighted=false --out ablation
     """,
 )
@@ -43,6 +54,14 @@ def train(
     classes: ClassesOption = None,
     layer: LayerOption = None,
     weights: WeightsOption = None,
+    transform: TransformOption = None,
+    check_photos: Annotated[
+        Path | None,
+        typer.Option(
+            help="Photos of seen classes, DIR/<id or name>/*: tell the network's accuracy on a few of them, and warn "
+            "where it is far below what it should have."
+        ),
+    ] = None,
     features: Annotated[
         Path | None, typer.Option(help="Feature store of seen photos, for methods that learn from photos.")
     ] = None,
@@ -86,10 +105,17 @@ def train(
         skip_missing=skip_missing,
         precision=precision,
         run=Run(seed=seed, device=device, checkpoint_every=checkpoint_every),
-        say=tell,
+        say=_say,
+        transform=read_transform(transform),
+        check_photos=check_photos,
         **settings,
     )
     emit(summary(bundle), json_, lambda: _show(bundle))
+
+
+def _say(message: str) -> None:
+    """The library names Python arguments: here they are options."""
+    tell(with_options(UnseenError(message, "transform=...", "check_photos=...")))
 
 
 def parse_settings(pairs: list[str], epochs: int | None) -> dict[str, Any]:
@@ -120,6 +146,8 @@ def summary(bundle: Bundle) -> dict:
         "weights": fit.weights,
         "hop_weights": fit.hop_weights,
         "holdout": None if training.holdout is None else training.holdout.to_json(),
+        "transform": bundle.backbone.transform or None,
+        "check_photos": None if training.photo_check is None else training.photo_check.to_json(),
     }
 
 

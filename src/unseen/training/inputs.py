@@ -6,12 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from unseen.backbones import Backbone, load_backbone
+from unseen.backbones import Backbone, PhotoTransform, load_backbone
 from unseen.errors import UnseenError
 from unseen.features.store import FeatureStore, SeenFeatures
+from unseen.scoring.candidates import near_ids
 from unseen.semantics import Coverage, Semantics, load_vectors
 from unseen.semantics.text_encoder import encoder_installed, needs_encoder
 from unseen.taxonomy import Taxonomy
+from unseen.taxonomy.search import did_you_mean
 
 DEFAULT_METHOD, DEFAULT_GRAPH, DEFAULT_VECTORS, DEFAULT_BACKBONE = "kin", "imagenet", "glove+text", "efficientnet-lite0"
 
@@ -39,10 +41,11 @@ def load_inputs(
     weights: Path | None,
     skip_missing: bool,
     say: Say,
+    transform: PhotoTransform | None = None,
 ) -> Inputs:
     """What `unseen.train` was given, found and checked."""
     taxonomy = graph if isinstance(graph, Taxonomy) else _load_graph(graph, say)
-    network = load_backbone(backbone, classes, weights, layer) if isinstance(backbone, str) else backbone
+    network = load_backbone(backbone, classes, weights, layer, transform) if isinstance(backbone, str) else backbone
     seen = _seen_classes(taxonomy, network, skip_missing, say)
     semantics = load_vectors(default_vectors(method, taxonomy, say) if vectors is None else vectors)
     return Inputs(taxonomy, network, seen, semantics)
@@ -84,10 +87,15 @@ def _seen_classes(taxonomy: Taxonomy, network: Backbone, skip_missing: bool, say
     if missing:
         some = ", ".join(missing[:5]) + (", ..." if len(missing) > 5 else "")
         lack = f"{len(missing)} of the network's {len(network.class_ids)} classes are not in the hierarchy: {some}."
+        near = did_you_mean(near_ids(missing, taxonomy))
         if len(missing) == len(network.class_ids):
-            raise UnseenError(f"{lack} The ids of the classes must be ids of the hierarchy.")
+            raise UnseenError(
+                f"{lack}{near} The ids of the network's outputs, classes=..., must be ids of the hierarchy, graph=...",
+                "classes=...",
+                "graph=...",
+            )
         if not skip_missing:
-            raise UnseenError(f"{lack} Add them, or leave them out with skip_missing=True.", "skip_missing=True")
+            raise UnseenError(f"{lack}{near} Add them, or leave them out with skip_missing=True.", "skip_missing=True")
         say(f"{lack} They are left out.")
     return [i for i in network.class_ids if i in taxonomy]
 

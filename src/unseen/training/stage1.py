@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from unseen.bundle import Bundle
 from unseen.bundle.places import check_place, check_same, is_finished, training_folder
+from unseen.bundle.records import PhotoCheck
 from unseen.bundle.storage import check_precision, store_bundle
 from unseen.errors import UnseenError
 from unseen.features.store import SeenFeatures
@@ -32,9 +34,11 @@ from unseen.training.inputs import (
     seen_features,
     tell_coverage,
 )
+from unseen.training.photo_check import check_photos as run_check
+from unseen.training.photo_check import describe_check, describe_photos
 
 if TYPE_CHECKING:
-    from unseen.backbones import Backbone
+    from unseen.backbones import Backbone, PhotoTransform
 
 
 def train(
@@ -54,7 +58,9 @@ def train(
     skip_missing: bool = False,
     precision: str = "fp32",
     run: Run | None = None,
-    say: Callable[[str], None] = lambda message: None,
+    say: Callable[[str], None] | None = None,
+    transform: PhotoTransform | None = None,
+    check_photos: str | Path | None = None,
     **settings: Any,
 ) -> Bundle:
     """Fit a method and predict a classifier for every class of a hierarchy.
@@ -77,18 +83,23 @@ def train(
         skip_missing: Leave out the network's classes that the hierarchy lacks, instead of refusing them.
         precision: How the classifiers are stored, fp32 or fp16.
         run: Seed, device and the like.
-        say: Is told what a user should know.
+        say: Is told what a user should know; without it, only an assumption about the photo transform is warned of.
+        transform: How photos are prepared for a network that is named, if it does not say.
+        check_photos: Photos of seen classes, DIR/<class id or name>/*: the network's accuracy on a few of them is told,
+            with a warning where it is far below what it should have.
 
     >>> import unseen
     >>> from torch import nn
     >>> network = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(3, 2))
-    >>> backbone = unseen.from_module(network, ["n02084071", "n02121620"])  # a dog, a cat
+    >>> photos = unseen.PhotoTransform(224)  # as they were in its training
+    >>> backbone = unseen.from_module(network, ["n02084071", "n02121620"], photos)  # a dog, a cat
     >>> dogs_and_cats = unseen.Taxonomy.imagenet().subgraph(["n02084071", "n02121620", "n02118333"])  # and a fox
     >>> bundle = unseen.train("kin", dogs_and_cats, "glove", backbone, out="my-bundle")
     >>> unseen.train("kin", dogs_and_cats, "glove", backbone, out="my-bundle")
     Traceback (most recent call last):
     unseen.errors.UnseenError: my-bundle is a finished bundle: choose another name, or replace it with overwrite=True
     """
+    tell = say or (lambda message: None)
     check_share(holdout)
     check_precision(precision)
     name, method = _make(method, settings)
@@ -103,14 +114,15 @@ def train(
     if place is not None and not finished:
         check_place(place, training=True)
         run = replace(run, folder=training_folder(place))
-    inputs = load_inputs(name, graph, vectors, backbone, classes, layer, weights, skip_missing, say)
+    inputs = load_inputs(name, graph, vectors, backbone, classes, layer, weights, skip_missing, tell, transform)
     if place is not None and finished:
         asked = {"method": name, **asdict(method.settings), "seed": run.seed, "precision": precision}
-        return _finished(place, inputs, holdout, asked, say)
+        return _finished(place, inputs, holdout, asked, tell)
 
     taxonomy, network, seen = inputs.taxonomy, inputs.backbone, inputs.seen
+    checked = _tell_photos(network, taxonomy, check_photos, say)
     encoded = class_vectors(taxonomy, inputs.semantics)
-    tell_coverage(encoded.coverage, say)
+    tell_coverage(encoded.coverage, tell)
     known = network.classifiers()[[id in taxonomy for id in network.class_ids]]
     whole = Problem(taxonomy, encoded, taxonomy.indices(seen), known, seen_features(features, seen, network))
     fitted, hidden = hide(whole, holdout, run.seed)
@@ -124,11 +136,29 @@ def train(
         seconds=round(run.spent + time.monotonic() - started, 2),  # with the loading
         peak_memory_mb=peak_memory_mb(),
         holdout=check_hidden(bundle.solution, whole, hidden) if len(hidden) else None,
+        photo_check=checked,
     )
     bundle.method, bundle.precision = name, precision
     if place is not None:
         store_bundle(bundle, place, training=True)
     return bundle
+
+
+def _tell_photos(
+    network: Backbone, taxonomy: Taxonomy, folder: str | Path | None, say: Callable[[str], None] | None
+) -> PhotoCheck | None:
+    """How photos are prepared, and what becomes of a few of them. An assumption is never made in silence."""
+    told = describe_photos(network)
+    if say is not None:
+        say(told)
+    elif network.transform_assumed:
+        warnings.warn(told, stacklevel=3)
+    if folder is None:
+        return None
+    found = run_check(network, folder, taxonomy)
+    for line in describe_check(found) if say is not None else ():
+        say(line)
+    return found
 
 
 def _make(method: str | Method, settings: dict[str, Any]) -> tuple[str, Method]:
