@@ -162,7 +162,7 @@ def test_half_precision_onnx_keeps_the_answers(model, tmp_path):
 def test_a_file_that_disagrees_is_not_left_behind(model, tmp_path, monkeypatch):
     pytest.importorskip("onnxruntime", reason="the extra `onnx` is not installed")
     monkeypatch.setattr("unseen.exporting.files.TOLERANCE", {False: -1.0})
-    with pytest.raises(UnseenError, match=r"disagrees with torch by .* of the largest score: not written"):
+    with pytest.raises(UnseenError, match=r"disagrees with torch by .* of the largest number: not written"):
         export(model, "onnx", tmp_path / "m.onnx")
     assert list(tmp_path.iterdir()) == []
 
@@ -301,8 +301,11 @@ def test_a_missing_extra_is_named(model, tmp_path, monkeypatch):
 def test_the_scorer_normalises_like_the_transform(model):
     scorer = PhotoScorer(model, model.candidates("any")).eval()
     with torch.no_grad():
-        found = scorer(torch.from_numpy(pixels(model, PHOTOS))).numpy()
-    assert relative(found, model.scores(model.features(PHOTOS))) < 1e-5
+        scores, probabilities = (found.numpy() for found in scorer(torch.from_numpy(pixels(model, PHOTOS))))
+    features = model.features(PHOTOS)
+    assert relative(scores, model.scores(features)) < 1e-5
+    (_, judged), judge = next(model.judge("any").judge(features)), model.judge("any")
+    np.testing.assert_allclose(probabilities, judged.probabilities[:, np.argsort(judge.scorer.columns)], atol=1e-5)
 
 
 # -- the consumers in docs/export.md -------------------------------------------------------------------------------

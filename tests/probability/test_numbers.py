@@ -1,41 +1,46 @@
 """From scores to probabilities, with a calibration and without."""
 
 import numpy as np
-import pytest
 import torch
 
 from unseen.probability.numbers import SURE, ProbabilityNumbers, plain_probabilities
 
 NUMBERS = ProbabilityNumbers(
-    1.5, 4.0, 0.8, 2.0, 0.3, np.geomspace(0.2, 9, 7).tolist(), np.geomspace(0.5, 30, 7).tolist()
+    1.5, 2.0, 0.2, 0.8, 2.0, 0.3, np.geomspace(0.2, 9, 7).tolist(), np.geomspace(0.5, 30, 7).tolist()
 )
+WAY = np.array([[0.5, 0.5], [0.0, 0.0], [0.0, 1.0]])  # from three seen candidates up to the unseen ones 1 and 4
 
 
-def by_hand(scores, logits, own):
+def by_hand(logits, scores, own):
     """The formulas of the module, plainly."""
     softmax = lambda z: np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)  # noqa: E731
-    energy = np.log(np.exp(logits).sum(axis=1))
-    gate = 1 / (1 + np.exp(-(0.8 * (energy - 2.0) + 0.3)))[:, None]
-    return np.concatenate(
-        [gate * softmax(1.5 * logits[:, own]), (1 - gate) * softmax(4.0 * scores[:, len(own) :])], axis=1
-    )
+    gate = 1 / (1 + np.exp(-(0.8 * (np.log(np.exp(logits).sum(axis=1)) - 2.0) + 0.3)))[:, None]
+    seen = softmax(1.5 * logits[:, own])
+    climbed = np.zeros(scores.shape)
+    climbed[:, [1, 4]] = seen @ WAY
+    stays = 1 - climbed.sum(axis=1, keepdims=True)
+    plain = softmax(2.0 * scores / scores.std(axis=1, keepdims=True))
+    return gate * seen, (1 - gate) * ((0.8 + 0.2 * stays) * plain + 0.2 * climbed)
 
 
 def test_probabilities_are_those_of_the_formulas():
     random = np.random.default_rng(0)
-    scores, logits, own = random.normal(size=(5, 9)), random.normal(size=(5, 4)), np.array([0, 2, 3])
-    found = NUMBERS.log_probabilities_(torch.tensor(scores), torch.tensor(logits), torch.tensor(own)).exp().numpy()
-    np.testing.assert_allclose(found, by_hand(scores, logits, own), rtol=1e-6)
-    np.testing.assert_allclose(found.sum(axis=1), 1)
+    scores, logits, own = random.normal(size=(5, 6)), random.normal(size=(5, 4)), np.array([0, 2, 3])
+    climb = torch.tensor([1, 4]), torch.tensor(WAY)
+    found = NUMBERS.log_probabilities(torch.tensor(logits), torch.tensor(scores), torch.tensor(own), climb)
+    for ours, expected in zip(found, by_hand(logits, scores, own), strict=True):
+        np.testing.assert_allclose(ours.exp().numpy(), expected, rtol=1e-6)
+    np.testing.assert_allclose(sum(part.exp().sum(1) for part in found).numpy(), 1)
 
 
-@pytest.mark.parametrize("own", [[], [0, 1, 2, 3]])
-def test_one_group_alone_needs_no_gate(own):
+def test_one_group_alone_needs_no_gate():
     random = np.random.default_rng(0)
     scores, logits = torch.tensor(random.normal(size=(5, 4))), torch.tensor(random.normal(size=(5, 4)))
-    found = NUMBERS.log_probabilities_(scores.clone(), logits, torch.tensor(own, dtype=torch.int64)).exp()
-    expected = torch.softmax(1.5 * logits if own else 4.0 * scores, 1)
-    torch.testing.assert_close(found, expected)
+    nothing = torch.zeros(0, dtype=torch.int64)
+    _, unseen = NUMBERS.log_probabilities(logits, scores, nothing)
+    torch.testing.assert_close(unseen.exp(), torch.softmax(2.0 * scores / scores.std(1, keepdim=True, correction=0), 1))
+    seen, _ = NUMBERS.log_probabilities(logits, scores[:, :0], torch.arange(4))
+    torch.testing.assert_close(seen.exp(), torch.softmax(1.5 * logits, 1))
 
 
 def test_exponents_are_kept_interpolated_and_continued():

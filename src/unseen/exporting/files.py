@@ -1,6 +1,7 @@
 """Taking the result away: one file that needs no `unseen` to run.
 
-onnx     photos B x 3 x H x W (RGB, 0..255) -> scores B x C; labels and photo transform in the file's metadata
+onnx     photos B x 3 x H x W (RGB, 0..255) -> scores and probabilities, both B x C; labels, hierarchy, calibration and
+         photo transform in the file's metadata
 torch    the network's state dict with its last layer grown to the chosen classes, as safetensors
 timm     a folder that timm.create_model("local-dir:FOLDER", pretrained=True) loads, with the label names
 """
@@ -24,8 +25,11 @@ from torch import Tensor, nn
 
 from unseen.errors import UnseenError
 from unseen.methods.projections import Append1, Linear
+from unseen.probability.climbing import way_up
+from unseen.probability.numbers import UNCALIBRATED
 from unseen.recognition import Recogniser
 from unseen.runtime.files import writing
+from unseen.taxonomy import Taxonomy
 
 KINDS = ("onnx", "torch", "timm")
 OPSET = 18
@@ -34,24 +38,43 @@ TIMM_NAMES = {f"efficientnet-lite{i}": f"tf_efficientnet_lite{i}" for i in range
 
 
 class PhotoScorer(nn.Module):
-    """Photos (B x 3 x H x W, RGB 0..255) -> scores (B x C): normalisation, network, projection, classes in one."""
+    """Photos (B x 3 x H x W, RGB 0..255) -> scores and probabilities (both B x C): all from normalisation to gate."""
 
     mean: Tensor
     std: Tensor
     classes: Tensor
+    head: Tensor
 
     def __init__(self, model: Recogniser, rows: np.ndarray):
         super().__init__()
-        transform, solution = model.backbone.transform, model.bundle.solution
+        transform, bundle = model.backbone.transform, model.bundle
         self.network = model.backbone
-        self.projection = solution.projection.to_torch()
+        self.projection = bundle.solution.projection.to_torch()
+        self.numbers = model.numbers
+        seen = bundle.is_seen[rows]
+        place = {row: at for at, row in enumerate(bundle.seen.tolist())}
+        self.own = torch.tensor([place[row] for row in rows[seen].tolist()], dtype=torch.int64)
+        self.unseen = torch.from_numpy(np.flatnonzero(~seen))
+        self.climb = tuple(map(torch.from_numpy, way_up(bundle.taxonomy, rows[seen], rows[~seen])))
+        self.order = torch.from_numpy(np.argsort(np.concatenate([np.flatnonzero(seen), np.flatnonzero(~seen)])))
         self.register_buffer("mean", 255 * torch.tensor(transform.mean).view(1, 3, 1, 1))
         self.register_buffer("std", 255 * torch.tensor(transform.std).view(1, 3, 1, 1))
-        self.register_buffer("classes", torch.from_numpy(solution.classifiers[rows].T.copy()))
+        self.register_buffer("classes", torch.tensor(bundle.solution.classifiers[rows].T, dtype=torch.float32))
+        self.register_buffer("head", torch.tensor(bundle.head.T, dtype=torch.float32))
 
-    def forward(self, photo: Tensor) -> Tensor:
+    def forward(self, photo: Tensor) -> tuple[Tensor, Tensor]:
         features = self.network.forward_pre_logits((photo - self.mean) / self.std)
-        return self.projection(features) @ self.classes
+        scores = self.projection(features) @ self.classes
+        return scores, self._probabilities(features, scores)
+
+    def _probabilities(self, features: Tensor, scores: Tensor) -> Tensor:
+        """As `probability.numbers` has it, on classes in their own order."""
+        if self.numbers is None:
+            spread = scores.std(dim=1, keepdim=True, correction=0)
+            return torch.softmax(scores * (UNCALIBRATED.unseen_sharpness / spread), dim=1)
+        logits = features @ self.head[:-1] + self.head[-1]
+        found = self.numbers.log_probabilities(logits, scores[:, self.unseen], self.own, self.climb)
+        return torch.cat(found, dim=1)[:, self.order].exp()
 
 
 def export(
@@ -141,9 +164,18 @@ def _metadata(model: Recogniser, rows: np.ndarray) -> dict[str, str]:
     return {
         "labels": json.dumps(labels_of(model, rows), ensure_ascii=False),
         "transform": json.dumps(model.backbone.transform.to_dict()),
+        "hierarchy": json.dumps(_hierarchy(model.bundle.taxonomy, rows), ensure_ascii=False),
+        "calibration": json.dumps(None if model.numbers is None else model.numbers.to_json()),
         "network": model.bundle.backbone.name,
         "method": model.bundle.method,
     }
+
+
+def _hierarchy(taxonomy: Taxonomy, rows: np.ndarray) -> dict[str, Any]:
+    """Names and parents of the chosen classes and of all above them, for those who sum probabilities up."""
+    ids = {taxonomy.ids[row] for row in rows}
+    ids |= {above for id in ids for above in taxonomy.ancestors(id)}
+    return {id: {"name": taxonomy.name(id), "parents": taxonomy.parents(id)} for id in sorted(ids)}
 
 
 # -- ONNX ----------------------------------------------------------------------------------------------------------
@@ -165,7 +197,7 @@ def _to_onnx(model: Recogniser, rows: np.ndarray, out: Path, half: bool) -> dict
                 scorer,
                 (probe,),
                 input_names=["photo"],
-                output_names=["scores"],
+                output_names=["scores", "probabilities"],
                 opset_version=OPSET,
                 dynamic_shapes={"photo": {0: torch.export.Dim("batch", min=1)}},
                 dynamo=True,
@@ -174,7 +206,7 @@ def _to_onnx(model: Recogniser, rows: np.ndarray, out: Path, half: bool) -> dict
         except torch.onnx.errors.OnnxExporterError as error:
             why = str(error.__cause__ or error).strip().splitlines()[0]
             raise UnseenError(f"torch cannot turn {model.bundle.backbone.name} into ONNX: {why}") from None
-        expected = scorer(probe).numpy()
+        expected = [output.numpy() for output in scorer(probe)]
     assert program is not None  # as the exporter promises for dynamo=True
     graph = program.model_proto
     if half:
@@ -182,10 +214,11 @@ def _to_onnx(model: Recogniser, rows: np.ndarray, out: Path, half: bool) -> dict
     onnx.helper.set_model_props(graph, _metadata(model, rows))
     onnx.save(graph, out)
     session = onnxruntime.InferenceSession(str(out), providers=["CPUExecutionProvider"])
-    found = session.run(["scores"], {"photo": probe.numpy()})[0]
-    difference = float(np.abs(found - expected).max() / np.abs(expected).max())
+    found = session.run(["scores", "probabilities"], {"photo": probe.numpy()})
+    pairs = zip(found, expected, strict=True)
+    difference = max(float(np.abs(ours - theirs).max() / np.abs(theirs).max()) for ours, theirs in pairs)
     if not difference <= TOLERANCE[half]:
-        raise UnseenError(f"the ONNX file disagrees with torch by {difference:.2g} of the largest score: not written")
+        raise UnseenError(f"the ONNX file disagrees with torch by {difference:.2g} of the largest number: not written")
     return {"max_difference": difference}
 
 

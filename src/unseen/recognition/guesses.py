@@ -64,6 +64,6 @@ def _hints(taxonomy: Taxonomy, id: str) -> Iterable[str]:
     """What may follow a name: another name, the class above it, the definition, and at last the id."""
     name = taxonomy.name(id)
     yield from (lemma for lemma in taxonomy.lemmas[taxonomy.index(id)] if lemma.lower() != name.lower())
-    yield from (f"a {taxonomy.name(parent)}" for parent in taxonomy.parents(id))
+    yield from (f"a kind of {taxonomy.name(parent)}" for parent in taxonomy.parents(id))
     yield taxonomy.definition(id) or id
     yield id

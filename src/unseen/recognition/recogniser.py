@@ -134,7 +134,9 @@ class Recogniser:
         options = {"seen": bundle.is_seen, "answers": solution.answers, "device": self._torch_device}
         if numbers is None:
             return Scorer(solution.classifiers, rows, **options)
-        return CalibratedScorer(numbers, bundle.head, bundle.seen, solution.classifiers, rows, **options)
+        return CalibratedScorer(
+            numbers, bundle.taxonomy, bundle.head, bundle.seen, solution.classifiers, rows, **options
+        )
 
     @property
     def numbers(self) -> ProbabilityNumbers | None:
