@@ -5,7 +5,7 @@ import pytest
 
 from unseen.errors import UnseenError
 from unseen.methods import projections
-from unseen.methods.projections import Append1, ConvexCombination, Linear, Projection, from_saved
+from unseen.methods.projections import Append1, ConvexCombination, Linear, Projection, Unit, from_saved
 
 random = np.random.default_rng(0)
 FEATURES = random.normal(size=(7, 5)).astype(np.float32)
@@ -18,6 +18,7 @@ def every_projection() -> list[Projection]:
         Linear(matrix),
         Linear(matrix, random.normal(size=3), normalise=True),
         ConvexCombination(random.normal(size=(6, 5)), random.normal(size=6), random.normal(size=(6, 4)), top=3),
+        Unit(random.normal(size=5)),
     ]
 
 
@@ -32,6 +33,13 @@ def test_linear_is_its_formula():
     assert np.allclose(Linear(matrix, bias)(FEATURES), expected, atol=1e-5)
     lengths = np.linalg.norm(expected, axis=1, keepdims=True)
     assert np.allclose(Linear(matrix, bias, normalise=True)(FEATURES), expected / lengths, atol=1e-5)
+
+
+def test_unit_scores_directions_with_a_bias():
+    projection = Unit(np.array([1.0, 1.0]))
+    assert np.allclose(projection(np.array([[4.0, 5.0], [1.0, 1.0]])), [[0.6, 0.8, 1], [0, 0, 1]])  # the mean: none
+    with pytest.raises(UnseenError, match="a row of numbers"):
+        Unit(np.eye(2))
 
 
 def test_convex_combination_by_hand():

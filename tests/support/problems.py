@@ -7,6 +7,7 @@ from collections import Counter
 import numpy as np
 
 from unseen.features.store import SeenFeatures
+from unseen.methods.base import Solution
 from unseen.methods.problem import Problem, normalise_rows
 from unseen.semantics import ClassVectors, Coverage
 from unseen.taxonomy import Taxonomy
@@ -38,6 +39,32 @@ def make_vectors(*parts: np.ndarray) -> ClassVectors:
     names = tuple(f"made-up-{i}" for i in range(len(parts)))
     coverage = Coverage(classes=len(parts[0]), zero=zero, missed_words=Counter())
     return ClassVectors(parts=parts, names=names, provenance=[{} for _ in parts], coverage=coverage)
+
+
+def make_world(
+    *, seen: int = 30, unseen: int = 10, width: int = 8, features: int = 16, photos: int = 8, seed: int = 0
+) -> tuple[Problem, SeenFeatures]:
+    """A world that can be learned: photos lie about a linear map of their class's vector. With photos of `unseen`
+    other classes, whose labels are rows of the taxonomy: chance is 1 / unseen."""
+    random = np.random.default_rng(seed)
+    names = [f"class-{i}" for i in range(seen + unseen)]
+    taxonomy = Taxonomy(["thing", *names], [("thing",), *((name,) for name in names)], [[], *[["thing"]] * len(names)])
+    vectors = normalise_rows(np.vstack([np.zeros((1, width)), random.normal(size=(len(names), width))]))
+    centres = vectors @ random.normal(size=(width, features)) + 3 * random.normal(size=features)
+    rows = np.repeat(np.arange(1, len(taxonomy)), photos)
+    matrix = (centres[rows] + 0.25 * random.normal(size=(len(rows), features))).astype(np.float32)
+    old = rows <= seen
+    classifiers = np.pad(centres[1 : seen + 1], ((0, 0), (0, 1))).astype(np.float32)
+    store = SeenFeatures(matrix[old], rows[old] - 1)
+    problem = Problem(taxonomy, make_vectors(vectors), np.arange(1, seen + 1), classifiers, store)
+    return problem, SeenFeatures(matrix[~old], rows[~old])
+
+
+def hit_unseen(solution: Solution, photos: SeenFeatures) -> float:
+    """The share of photos that get their class among those that are shown."""
+    rows = np.unique(photos.labels)
+    scores = solution.projection(photos.matrix) @ solution.classifiers[rows].T
+    return float((rows[scores.argmax(axis=1)] == photos.labels).mean())
 
 
 def make_problem(

@@ -193,7 +193,49 @@ class ConvexCombination(Projection):
         return Module()
 
 
-KINDS: dict[str, type[Projection]] = {cls.kind: cls for cls in (Append1, Linear, ConvexCombination)}
+class Unit(Projection):
+    """f -> [(f - m) / |f - m|; 1]: directions of features, with a 1 for the bias of a class.
+
+    Shapes: features are n x D, points n x (D + 1).
+
+    Args:
+        mean: m, D.
+    """
+
+    kind = "unit"
+
+    def __init__(self, mean: np.ndarray):
+        self.mean = np.asarray(mean, np.float32)
+        if self.mean.ndim != 1:
+            raise UnseenError(f"the mean of features must be a row of numbers, not an array {self.mean.shape}")
+
+    def __call__(self, features: np.ndarray) -> np.ndarray:
+        return _in_batches(self._project, _as_batch(features, len(self.mean)), len(self.mean) + 1)
+
+    def _project(self, features: np.ndarray) -> np.ndarray:
+        return np.pad(_unit(features - self.mean), ((0, 0), (0, 1)), constant_values=1)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        return {"mean": self.mean}
+
+    def to_torch(self) -> nn.Module:
+        import torch
+        from torch import nn
+
+        mean = self.mean
+
+        class Module(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.register_buffer("mean", torch.from_numpy(mean.copy()))
+
+            def forward(self, features):
+                return nn.functional.pad(nn.functional.normalize(features - self.mean, dim=1), (0, 1), value=1.0)
+
+        return Module()
+
+
+KINDS: dict[str, type[Projection]] = {cls.kind: cls for cls in (Append1, Linear, ConvexCombination, Unit)}
 
 
 def from_saved(kind: str, arrays: Mapping[str, np.ndarray], settings: Mapping[str, Any]) -> Projection:

@@ -62,7 +62,8 @@ def method_names() -> list[str]:
 
     >>> import unseen
     >>> unseen.method_names()
-    ['dgp', 'gat', 'gcnz', 'sgcn', 'kin', 'conse', 'devise', 'eszsl', 'exem', 'network', 'structural', 'sync'...]
+    ['dgp', 'gat', 'gcnz', 'sgcn', 'kin', 'conse', 'devise', 'eszsl', 'exem', 'gaussian-ort',
+     'network', 'se-gzsl', 'structural', 'sync'...]
     """
     return list(dict.fromkeys([*_built_in(), *(kind.name for kind in _registered.values())]))
 

@@ -1,0 +1,292 @@
+"""SE-GZSL: zero-shot learning via synthesised examples (Verma, Arora, Mishra and Rai, CVPR 2018, arXiv 1712.03878)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import numpy as np
+
+from unseen.methods.base import Method, Solution
+from unseen.methods.baselines.photo_classes import PhotoClasses, best
+from unseen.methods.problem import Problem, has_vector, normalise_rows
+from unseen.methods.projections import Unit
+from unseen.methods.records import FitRecord
+from unseen.methods.registry import register
+from unseen.methods.settings import AT_LEAST_1, AT_LEAST_2, NOT_NEGATIVE, POSITIVE
+from unseen.runtime.progress import progress
+from unseen.runtime.run import Run
+
+if TYPE_CHECKING:
+    import torch
+
+SHRINKAGES = (1.0, 0.3, 3.0, 0.1, 10.0)  # of the classifier's covariance, in units of its mean variance
+CHECKS = 6  # times at which the number of steps may end
+CHUNK = 256  # classes whose features are made at once
+SLOPE = 0.2  # of the leaky ReLU
+
+
+@dataclass(frozen=True)
+class SEGZSLSettings:
+    """Settings of SE-GZSL.
+
+    Args:
+        latent: Length of z, what a photo has beside its class.
+        hidden_units: Of the one hidden layer that the encoder, the generator and the regressor have.
+        feedback: Weight of the regressor's answer to generated features, in the generator's loss.
+        prior: Weight of the term that draws what the encoder finds in generated features to the prior of z.
+        synthesised: Features made for each class.
+        shrinkage: Of the classifier's covariance; None: chosen on hidden seen classes.
+        steps: How many at most; fewer where hidden seen classes are recognised better with fewer.
+        batch: Photos a step.
+        learning_rate: Adam's.
+        hidden: Share of the seen classes that is hidden for these choices.
+    """
+
+    latent: Annotated[int, AT_LEAST_1] = 64
+    hidden_units: Annotated[int, AT_LEAST_1] = 512
+    feedback: Annotated[float, NOT_NEGATIVE] = 1.0
+    prior: Annotated[float, NOT_NEGATIVE] = 0.1
+    synthesised: Annotated[int, AT_LEAST_2] = 30
+    shrinkage: Annotated[float | None, POSITIVE] = None
+    steps: Annotated[int, AT_LEAST_1] = 1800
+    batch: Annotated[int, AT_LEAST_1] = 64
+    learning_rate: Annotated[float, NOT_NEGATIVE] = 1e-3
+    hidden: Annotated[float, POSITIVE] = 0.2
+
+
+@register("se-gzsl")
+class SEGZSL(Method):
+    """A conditional variational autoencoder makes features of classes that no photo shows; a classifier learns from
+    them. With x a photo's features of length 1 and a the vector of its class, two steps alternate:
+
+        regressor    R(a | x)   least |R(x) - a|^2 over photos, and over generated features
+        autoencoder  E(z | x), G(x | z, a)
+                     least  |G(z, a) - x|^2 / 2 v  +  KL(E(z | x) || N(0, I))                       over photos
+                          + feedback |R(G(z, a)) - a|^2  +  prior KL(E(z | G(z, a)) || N(0, I))     z ~ N(0, I)
+
+    so that generated features must tell their class to the regressor, which learns at the same time. Then `synthesised`
+    features G(z, a_u), z ~ N(0, I), are made of every class u, seen or not, and the classifier is the Gaussian one:
+    with m_u their mean, and C the covariance within classes plus `shrinkage` times its mean variance,
+
+        score(x, u) = m_u' C^-1 x - m_u' C^-1 m_u / 2
+
+    What the paper leaves open, and what was taken here: layers of one width with a leaky ReLU; squared errors, which
+    are Gaussian likelihoods of fixed variance (v is the mean variance of x within classes; the feedback is in units of
+    2 v too); the weights of the terms. The paper trains a support vector machine or a softmax on the synthesised
+    features, which with 20,000 classes and 1,280 features is out of reach on most machines: the Gaussian classifier has
+    a closed form, and a class that is added later needs no other. The number of steps and the shrinkage are chosen on
+    hidden seen classes.
+
+    Shapes: x is D long, a S long, z `latent` long; the class matrix is N x (D + 1), with the rows
+    [C^-1 m_u, -m_u' C^-1 m_u / 2].
+
+    Args:
+        settings: See `SEGZSLSettings`.
+    """
+
+    Settings = SEGZSLSettings
+    needs_features = True
+
+    def fit(self, problem: Problem, run: Run) -> Solution:
+        data, s = PhotoClasses.of(problem, self.name), self.settings
+        shrinkages = SHRINKAGES if s.shrinkage is None else (s.shrinkage,)
+        steps, shrinkage, accuracy = s.steps, shrinkages[0], None
+        split = data.hidden(s.hidden, run.seed)
+        if split is not None:
+            accuracy, steps, shrinkage = best(self._try(*split, shrinkages, run))
+        networks = _Networks(data, s, run)
+        loss = networks.train(int(steps), run)
+        covariance = networks.covariance(data.vectors)
+        state = {
+            "inverse": _inverse(covariance, shrinkage),
+            "seed": np.array([run.seed], np.int64),
+            **networks.generator_arrays(),
+        }
+        chosen = {"steps": int(steps), "shrinkage": shrinkage}
+        extra = {} if accuracy is None else {"hidden_hit@1": round(100 * accuracy, 2)}
+        record = FitRecord(loss=loss, weights=networks.weight_count(), chosen=chosen, extra=extra)
+        mean = np.zeros(data.matrix.shape[1], np.float32)
+        return Solution(self.predict(problem, state), Unit(mean), state, record, self.answers(problem))
+
+    def predict(self, problem: Problem, state: dict[str, np.ndarray], rows: np.ndarray | None = None) -> np.ndarray:
+        vectors = normalise_rows(problem.vectors.matrix[problem.rows_or_all(rows)])
+        noise = _noise(self.settings, int(state["seed"][0]))
+        return _gaussian_rows(_class_means(state, vectors, noise), state["inverse"])
+
+    def answers(self, problem: Problem, rows: np.ndarray | None = None) -> np.ndarray:
+        """A class without a vector has none."""
+        return has_vector(problem.vectors.matrix[problem.rows_or_all(rows)])
+
+    def _try(
+        self, rest: PhotoClasses, out: PhotoClasses, shrinkages: tuple[float, ...], run: Run
+    ) -> list[tuple[float, ...]]:
+        """(accuracy on hidden classes, steps, shrinkage) at each of a few moments."""
+        networks, tried, done = _Networks(rest, self.settings, run), [], 0
+        points, noise = Unit(np.zeros(out.matrix.shape[1]))(out.matrix), _noise(self.settings, run.seed)
+        for end in np.unique(np.linspace(0, self.settings.steps, CHECKS + 1).astype(int))[1:]:
+            networks.train(int(end) - done, run, "SE-GZSL on hidden classes")
+            done, arrays = int(end), networks.generator_arrays()
+            means = _class_means(arrays, out.vectors, noise)
+            covariance = networks.covariance(rest.vectors)
+            for shrinkage in shrinkages:
+                rows = _gaussian_rows(means, _inverse(covariance, shrinkage))
+                tried.append((out.accuracy(points @ rows.T), done, shrinkage))
+        return tried
+
+
+def _noise(settings: SEGZSLSettings, seed: int) -> np.ndarray:
+    """z of the synthesised features: the same for all classes, which differ by their vectors alone."""
+    noise = np.random.default_rng(seed).normal(size=(settings.synthesised, settings.latent))
+    return (noise - noise.mean(axis=0)).astype(np.float32)
+
+
+def _hidden(arrays: dict[str, np.ndarray], vectors: np.ndarray, noise: np.ndarray) -> np.ndarray:
+    """The generator's hidden layer for these classes (C) and each z (k), C x k x units.
+
+    What follows is linear, so that means and covariances of features are those of this layer, brought to features.
+    """
+    hidden = (vectors @ arrays["from_vector"])[:, None] + (noise @ arrays["from_noise"] + arrays["hidden_bias"])[None]
+    return np.where(hidden > 0, hidden, SLOPE * hidden)
+
+
+def _class_means(arrays: dict[str, np.ndarray], vectors: np.ndarray, noise: np.ndarray) -> np.ndarray:
+    """m_u: the mean of the synthesised features of each class, C x D."""
+    parts = np.array_split(vectors, max(1, len(vectors) // CHUNK))
+    hidden = np.concatenate([_hidden(arrays, part, noise).mean(axis=1) for part in parts])
+    return hidden @ arrays["output"] + arrays["output_bias"]
+
+
+def _inverse(covariance: np.ndarray, shrinkage: float) -> np.ndarray:
+    variance = float(np.trace(covariance)) / len(covariance) or 1.0
+    return np.linalg.inv(covariance + shrinkage * variance * np.eye(len(covariance))).astype(np.float32)
+
+
+def _gaussian_rows(means: np.ndarray, inverse: np.ndarray) -> np.ndarray:
+    weights = means @ inverse
+    return np.concatenate([weights, -(weights * means).sum(axis=1, keepdims=True) / 2], axis=1).astype(np.float32)
+
+
+class _Networks:
+    """Encoder, generator and regressor, and the photos that they learn from."""
+
+    def __init__(self, data: PhotoClasses, settings: SEGZSLSettings, run: Run):
+        import torch
+        from torch import nn
+
+        self.settings, self.device = settings, run.torch_device()
+        self.photos, self.labels, self.vectors = data.matrix, data.labels, data.vectors
+        points = normalise_rows(data.matrix)
+        within = points - data.class_means(points)[data.labels]
+        self.width, self.size = points.shape[1], data.vectors.shape[1]
+        # Without spread, as with one photo a class, errors are measured as if photos spread as classes do.
+        self.variance = max(float(within.var()), 0.1 * float(points.var()), 1e-8)
+        self.noise = torch.Generator().manual_seed(run.seed)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(run.seed)
+            self.encoder = _perceptron(self.width, settings.hidden_units, 2 * settings.latent).to(self.device)
+            inputs = settings.latent + self.size
+            self.generator = _perceptron(inputs, settings.hidden_units, self.width).to(self.device)
+            self.regressor = _perceptron(self.width, settings.hidden_units, self.size).to(self.device)
+        with torch.no_grad():  # start from the mean photo
+            last = self.generator[2]
+            assert isinstance(last, nn.Linear)
+            last.bias.copy_(torch.from_numpy(points.mean(axis=0)).to(self.device))
+        autoencoder = [*self.encoder.parameters(), *self.generator.parameters()]
+        self.first = torch.optim.Adam(self.regressor.parameters(), lr=settings.learning_rate)
+        self.second = torch.optim.Adam(autoencoder, lr=settings.learning_rate)
+
+    def train(self, steps: int, run: Run, what: str = "SE-GZSL") -> float:
+        """So many more pairs of steps; the mean reconstruction error of the last tenth, in units of v."""
+        import torch
+
+        errors = []
+        with progress(what, steps, run.show_progress) as bar:
+            for _ in range(steps):
+                chosen = torch.randint(len(self.photos), (self.settings.batch,), generator=self.noise).numpy()
+                photos = torch.from_numpy(normalise_rows(self.photos[chosen])).to(self.device)
+                vectors = torch.from_numpy(self.vectors[self.labels[chosen]]).to(self.device)
+                self._regressor_step(photos, vectors)
+                errors.append(self._autoencoder_step(photos, vectors))
+                bar.advance(1, error=f"{errors[-1]:.3f}")
+        return float(np.mean(errors[-max(1, steps // 10) :])) if errors else 0.0
+
+    def _regressor_step(self, photos: torch.Tensor, vectors: torch.Tensor) -> None:
+        import torch
+
+        with torch.no_grad():
+            made = self._made(vectors)
+        loss = _squares(self.regressor(photos) - vectors) + self.settings.feedback * _squares(
+            self.regressor(made) - vectors
+        )
+        _step(self.first, loss)
+
+    def _autoencoder_step(self, photos: torch.Tensor, vectors: torch.Tensor) -> float:
+        import torch
+
+        mean, spread = self.encoder(photos).chunk(2, dim=1)
+        z = mean + (spread / 2).exp() * self._normal(len(photos))
+        error = _squares(self.generator(torch.cat([z, vectors], dim=1)) - photos) / (2 * self.variance)
+        loss = error + _divergence(mean, spread)
+        made = self._made(vectors)
+        loss = loss + self.settings.feedback / (2 * self.variance) * _squares(self.regressor(made) - vectors)
+        if self.settings.prior:
+            loss = loss + self.settings.prior * _divergence(*self.encoder(made).chunk(2, dim=1))
+        _step(self.second, loss)
+        return error.item() * 2 / self.width
+
+    def _made(self, vectors: torch.Tensor) -> torch.Tensor:
+        import torch
+
+        return self.generator(torch.cat([self._normal(len(vectors)), vectors], dim=1))
+
+    def _normal(self, count: int) -> torch.Tensor:
+        import torch
+
+        return torch.randn(count, self.settings.latent, generator=self.noise).to(self.device)
+
+    def generator_arrays(self) -> dict[str, np.ndarray]:
+        """The generator's weights, as `_generate` takes them."""
+        first, last = self.generator[0], self.generator[2]
+        weight, bias, output, output_bias = (
+            tensor.detach().cpu().numpy().copy() for tensor in (first.weight, first.bias, last.weight, last.bias)
+        )
+        cut = self.settings.latent
+        return {
+            "from_noise": weight[:, :cut].T.copy(), "from_vector": weight[:, cut:].T.copy(), "hidden_bias": bias,
+            "output": output.T.copy(), "output_bias": output_bias,
+        }  # fmt: skip
+
+    def covariance(self, vectors: np.ndarray, classes: int = 200) -> np.ndarray:
+        """Of synthesised features within (at most so many) classes, D x D."""
+        some = vectors[np.random.default_rng(0).permutation(len(vectors))[:classes]]
+        arrays = self.generator_arrays()
+        hidden = _hidden(arrays, some, _noise(self.settings, 1))
+        centred = (hidden - hidden.mean(axis=1, keepdims=True)).reshape(-1, hidden.shape[-1])
+        made = arrays["output"].T @ (centred.T @ centred / len(centred)) @ arrays["output"]
+        return made.astype(np.float64) + self.variance * np.eye(self.width)  # G(x | z, a) is Gaussian, of variance v
+
+    def weight_count(self) -> int:
+        networks = (self.encoder, self.generator, self.regressor)
+        return sum(weights.numel() for network in networks for weights in network.parameters())
+
+
+def _perceptron(inputs: int, hidden: int, outputs: int) -> torch.nn.Sequential:
+    from torch import nn
+
+    return nn.Sequential(nn.Linear(inputs, hidden), nn.LeakyReLU(SLOPE), nn.Linear(hidden, outputs))
+
+
+def _squares(difference: torch.Tensor) -> torch.Tensor:
+    return difference.square().sum(dim=1).mean()
+
+
+def _divergence(mean: torch.Tensor, spread: torch.Tensor) -> torch.Tensor:
+    """KL(N(mean, exp(spread)) || N(0, I)), averaged over photos."""
+    return 0.5 * (mean.square() + spread.exp() - 1 - spread).sum(dim=1).mean()
+
+
+def _step(optimiser: torch.optim.Optimizer, loss: torch.Tensor) -> None:
+    optimiser.zero_grad()
+    loss.backward()
+    optimiser.step()
