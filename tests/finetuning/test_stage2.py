@@ -261,7 +261,8 @@ def test_a_full_disk_keeps_the_earlier_checkpoint(folder, tmp_path, monkeypatch)
         patch.setattr(os, "fsync", fsync)
         with pytest.raises(UnseenError, match=r"cannot write to .*checkpoint.safetensors: No space left on device"):
             tune(folder, tmp_path / "out", run=Run(checkpoint_every=2, show_progress=False))
-    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == ["checkpoint.safetensors", "log.jsonl"]
+    kept = ["checkpoint-previous.safetensors", "checkpoint.safetensors", "log.jsonl"]
+    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == kept
     resumed = tune(folder, tmp_path / "out", run=Run(resume=True, show_progress=False))
     assert_same_weights(resumed, tune(folder))
 

@@ -12,11 +12,11 @@ from typing import Any
 
 from unseen.bundle.files import BUNDLE_FILES
 from unseen.errors import UnseenError
-from unseen.runtime.checkpoints import CHECKPOINT
+from unseen.runtime.checkpoints import CHECKPOINT, PREVIOUS
 from unseen.runtime.files import writing
 
 RETRAINING = "retraining"
-TRAINING_FILES = frozenset({CHECKPOINT, "log.jsonl"})
+TRAINING_FILES = frozenset({CHECKPOINT, PREVIOUS, "log.jsonl"})
 
 
 def training_folder(out: Path) -> Path:

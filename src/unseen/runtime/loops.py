@@ -18,7 +18,16 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from unseen.errors import UnseenError
-from unseen.runtime.checkpoints import AGAIN, AGAIN_ARGUMENTS, load_checkpoint, save_checkpoint
+from unseen.runtime.checkpoints import (
+    AGAIN,
+    AGAIN_ARGUMENTS,
+    DAMAGE,
+    Checkpoint,
+    load_checkpoint,
+    remove_damaged,
+    save_checkpoint,
+)
+from unseen.runtime.modules import announce
 from unseen.runtime.processes import Processes
 from unseen.runtime.progress import progress
 from unseen.runtime.run import Run
@@ -109,24 +118,37 @@ class TrainingLoop(ABC):
 
     def _restore(self) -> None:
         """Begin at the checkpoint where one is to be resumed, else at the first step."""
-        run = self.run
-        saved = load_checkpoint(run.folder, self.identity) if run.resume and run.folder is not None else None
+        run, saved = self.run, None
+        folder = run.folder if run.resume else None
+        if folder is not None:
+            saved = load_checkpoint(
+                folder, self.identity, announce if self.processes.rank == 0 else lambda message: None
+            )
         if saved is not None:
-            tensors, facts = saved
-            if facts[self.unit] > self.total:
-                raise UnseenError(
-                    f"the checkpoint in {run.folder} has {facts[self.unit]} {self.unit}s already, more than the "
-                    f"{self.total} asked for: ask for more, or {AGAIN}",
-                    *AGAIN_ARGUMENTS,
-                )
-            self.unpack(tensors, facts)
-            run.go_on(facts["records"])
-            self.step, self.spent = facts[self.unit], facts["seconds"]
+            self._go_on(saved)
         digest = hashlib.sha256(json.dumps(self.identity).encode()).hexdigest()[:12]
         self.processes.agree((self.step, digest), "the checkpoint or the data")
         if self.processes.rank == 0:
+            if folder is not None:
+                remove_damaged(folder, saved)
             run.start_log()
         self.begun, self.started = self.step, time.monotonic()
+
+    def _go_on(self, saved: Checkpoint) -> None:
+        """Be where the training was when this was saved."""
+        facts = saved.facts
+        try:
+            if facts[self.unit] > self.total:
+                raise UnseenError(
+                    f"the checkpoint in {self.run.folder} has {facts[self.unit]} {self.unit}s already, more than the "
+                    f"{self.total} asked for: ask for more, or {AGAIN}",
+                    *AGAIN_ARGUMENTS,
+                )
+            self.unpack(saved.tensors, facts)
+            self.run.go_on(facts["records"])
+            self.step, self.spent = facts[self.unit], facts["seconds"]
+        except DAMAGE as error:  # of a version without checksums
+            raise UnseenError(f"{saved.path} is damaged ({error}): {AGAIN}", *AGAIN_ARGUMENTS) from None
 
     def _save(self) -> None:
         tensors, facts = self.pack()

@@ -3,6 +3,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 import signal
 from dataclasses import replace
 from pathlib import Path
@@ -10,12 +11,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
 
 from support.graphs import small_method, small_problem
 from unseen.errors import UnseenError
 from unseen.methods import Solution
 from unseen.methods.graph.training import Training
-from unseen.runtime.checkpoints import CHECKPOINT
+from unseen.runtime.checkpoints import CHECKPOINT, PREVIOUS
 from unseen.runtime.run import Run
 from unseen.semantics import ClassVectors
 
@@ -171,13 +174,54 @@ def test_a_checkpoint_of_another_training_is_refused(tmp_path, change, words):
     assert (tmp_path / CHECKPOINT).read_bytes() == before
 
 
-def test_a_damaged_checkpoint_is_refused(tmp_path):
+@pytest.mark.parametrize("damage", ["half", "empty", "noise"])
+def test_after_a_damaged_checkpoint_the_training_ends_where_it_would_have(tmp_path, damage, capsys):
+    for epochs, says in ((10, "no whole one before it: starting from the beginning"), (20, "continuing from the")):
+        folder = tmp_path / str(epochs)
+        fit(folder, epochs=epochs)
+        content = (folder / CHECKPOINT).read_bytes()
+        damaged = {"half": content[: len(content) // 2], "empty": b"", "noise": b"\xff" * 100}[damage]
+        (folder / CHECKPOINT).write_bytes(damaged)
+        assert same(fit(folder, resume=True), fit())
+        told = capsys.readouterr().err
+        assert f"{folder / CHECKPOINT} is damaged (" in told and says in told
+
+
+def test_no_flipped_bit_of_a_checkpoint_ends_in_another_model(tmp_path, capsys):
+    """Once 11 of 12 did, silently."""
+    whole, rng = fit(), np.random.default_rng(0)
+    fit(tmp_path / "kept", epochs=20)
+    size = (tmp_path / "kept" / CHECKPOINT).stat().st_size
+    for number, place in enumerate([*rng.integers(0, 2000, 6), *rng.integers(0, size, 12)]):
+        folder = shutil.copytree(tmp_path / "kept", tmp_path / str(number))
+        content = bytearray((folder / CHECKPOINT).read_bytes())
+        content[place] ^= 1 << int(rng.integers(8))
+        (folder / CHECKPOINT).write_bytes(content)
+        assert same(fit(folder, resume=True), whole)
+        assert "is damaged" in capsys.readouterr().err
+
+
+def test_the_damaged_one_does_not_become_the_one_before(tmp_path, capsys):
+    fit(tmp_path, epochs=20)
+    (tmp_path / CHECKPOINT).write_bytes(b"damaged")
+    fit(tmp_path, epochs=21, resume=True)
+    (tmp_path / CHECKPOINT).write_bytes(b"damaged")
+    assert same(fit(tmp_path, resume=True), fit())
+    assert "continuing from the checkpoint before it" in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_a_checkpoint_without_a_checksum_is_continued(tmp_path):
+    """As 0.1.0 wrote them."""
     fit(tmp_path, epochs=10)
-    content = (tmp_path / CHECKPOINT).read_bytes()
-    for damaged in (content[: len(content) // 2], b"", b"\xff" * 100):
-        (tmp_path / CHECKPOINT).write_bytes(damaged)
-        with pytest.raises(UnseenError, match="is damaged"):
-            fit(tmp_path, resume=True)
+    with safe_open(tmp_path / CHECKPOINT, "pt") as file:
+        facts = json.loads(file.metadata()["facts"])
+        tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
+    save_file(tensors, tmp_path / CHECKPOINT, {"facts": json.dumps(facts | {"format": 1})})
+    assert same(fit(tmp_path, resume=True), fit())
+    facts.pop("records")
+    save_file(tensors, tmp_path / CHECKPOINT, {"facts": json.dumps(facts | {"format": 1})})
+    with pytest.raises(UnseenError, match=r"is damaged .*: start again with overwrite=True"):
+        fit(tmp_path, resume=True)
 
 
 def test_on_a_full_disk_the_earlier_checkpoint_survives(tmp_path, monkeypatch):
@@ -192,7 +236,11 @@ def test_on_a_full_disk_the_earlier_checkpoint_survives(tmp_path, monkeypatch):
         patch.setattr(os, "fsync", full)
         with pytest.raises(UnseenError, match=r"cannot write to .*No space left"):
             fit(tmp_path)
-    assert {path.name for path in tmp_path.iterdir()} == {CHECKPOINT, "log.jsonl"}  # no half-written file is left
+    assert {path.name for path in tmp_path.iterdir()} == {
+        CHECKPOINT,
+        PREVIOUS,
+        "log.jsonl",
+    }  # no half-written file is left
     assert same(fit(tmp_path, resume=True), fit())
 
 
