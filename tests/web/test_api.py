@@ -46,7 +46,18 @@ def test_a_photo_is_named(client, colour, name):
     }
     scores = [label["score"] for label in answer["photos"][0]["labels"]]
     assert scores == sorted(scores, reverse=True) and len(scores) == 5
-    assert answer["photos"][0]["crowd"] < scores[-1]  # the last of ten
+    assert answer["photos"][0]["guesses"][0]["name"] == name and not answer["photos"][0]["calibrated"]
+
+
+def test_the_nodes_that_a_photo_lights_up_make_a_tree(client):
+    lit = classify(client, photo("red"), candidates="unseen").json()["photos"][0]["lit"]
+    assert lit[0]["id"] == "thing" and lit[0]["parent"] is None and lit[0]["probability"] == pytest.approx(1)
+    met = {None}
+    for node in lit:
+        assert node["parent"] in met and 0 <= node["probability"] <= 1
+        met.add(node["id"])
+    chances = {node["id"]: node["probability"] for node in lit}
+    assert chances["fruit"] >= chances["cherry"] > 0 and "tomato" not in chances  # not a candidate
 
 
 def test_many_photos_in_one_request_keep_their_order(client):
@@ -152,7 +163,7 @@ def test_rank_answers_as_classify_does_without_the_photo(client):
     again = client.post("/api/rank", json={"tokens": tokens, "k": 3, "candidates": "unseen"}).json()
     assert again["photos"] == sent["photos"]
     flat = client.post("/api/rank", json={"tokens": tokens, "k": 3, "candidates": "unseen", "bundle": "flat"}).json()
-    assert flat["bundle"] == "flat" and flat["photos"][0]["crowd"] != again["photos"][0]["crowd"]
+    assert flat["bundle"] == "flat" and flat["photos"][0]["lit"] != again["photos"][0]["lit"]
 
 
 def test_rank_tells_the_place_of_watched_classes(client):
@@ -177,6 +188,23 @@ def test_forgotten_photos(client, service):
     assert len(service.photos) == 2
 
 
+def test_heat_maps_split_scores_over_the_photo(client):
+    half = Image.new("RGB", (40, 40), "blue")
+    half.paste("red", (0, 0, 20, 40))
+    buffer = io.BytesIO()
+    half.save(buffer, "PNG")
+    labels = classify(client, buffer.getvalue(), k=10, seen_shift=0).json()["photos"][0]["labels"]
+    sent = {"files": {"file": ("half.png", buffer.getvalue())}, "data": {"ids": [label["id"] for label in labels]}}
+    answer = client.post("/api/heatmap", **sent).json()
+    assert answer["photo"] == "half.png" and answer["box"] == [0, 0, 1, 1]
+    for label, found in zip(labels, answer["maps"], strict=True):
+        assert found["id"] == label["id"] and sum(map(sum, found["cells"])) == pytest.approx(label["score"], abs=1e-4)
+    wrong = client.post("/api/heatmap", files={"file": ("a.png", buffer.getvalue())}, data={"ids": ["nothing"]})
+    assert wrong.status_code == 404 and "nothing" in wrong.json()["error"]
+    unreadable = client.post("/api/heatmap", files={"file": ("a.png", b"dear diary")}, data={"ids": ["tomato"]})
+    assert unreadable.status_code == 422 and unreadable.json()["unreadable"][0]["photo"] == "a.png"
+
+
 def test_compare_puts_the_network_first_and_lets_it_answer_what_it_knows(client):
     token = classify(client, photo("red")).json()["photos"][0]["token"]
     columns = client.post("/api/compare", json={"token": token, "candidates": "unseen"}).json()["columns"]
@@ -196,6 +224,11 @@ def test_search(client):
     assert [item["id"] for item in found] == ["tomato"] and found[0]["mark"] == "seen"
     assert [item["id"] for item in client.get("/api/classes").json()["classes"]] == ["thing"]
     assert client.get("/api/classes", params={"query": "zzz"}).json()["classes"] == []
+
+
+def test_where_to_begin(client):
+    topics = client.get("/api/topics").json()["topics"]  # there is but one top
+    assert [(topic["id"], topic["descendants"]) for topic in topics] == [("fruit", 2), ("plant", 2), ("water", 2)]
 
 
 def test_a_class_and_its_surroundings(client):
@@ -237,6 +270,14 @@ def test_an_added_class_answers_at_once_and_can_be_removed(client):
     assert client.delete("/api/classes/red-plum").json() == {"removed": "red-plum", "bundle": "steep", "added": []}
     again = client.post("/api/rank", json={"tokens": [token], "candidates": "unseen", "k": 100}).json()
     assert "Red Plum" not in names(again["photos"][0])
+
+
+def test_a_place_is_proposed_for_a_new_class(client):
+    proposed = client.get("/api/suggest", params={"name": "winter cherry"}).json()
+    assert proposed["exists"] == [] and [item["id"] for item in proposed["parents"]] == ["cherry"]
+    known = client.get("/api/suggest", params={"name": "Tomato"}).json()
+    assert [item["id"] for item in known["exists"]] == ["tomato"] and known["parents"] == []
+    assert client.get("/api/suggest", params={"name": ""}).status_code == 422
 
 
 def test_the_same_name_twice_gets_another_id(client):
@@ -327,7 +368,7 @@ def test_every_operation_is_described(client):
     operations = [
         (path, method, operation) for path, item in schema["paths"].items() for method, operation in item.items()
     ]
-    assert len(operations) == 12
+    assert len(operations) == 15
     for path, method, operation in operations:
         assert operation["summary"] and operation["tags"], (path, method)
         assert "application/json" in operation["responses"]["422"]["content"]

@@ -92,10 +92,7 @@ def make_router(service: Service) -> APIRouter:
             raise Refused(413, f"{len(files)} files are too many: send at most {MAX_FILES} at a time.")
         candidates, count = _candidates(served, options.candidates)
         named = ((file.filename or f"photo {number}", file) for number, file in enumerate(files, 1))
-        # One byte more than allowed is read, so that a larger file is noticed without being held.
-        photos, unreadable = service.look_at(
-            (name[:MAX_NAME], file.file.read(MAX_FILE_BYTES + 1)) for name, file in named
-        )
+        photos, unreadable = service.look_at((name[:MAX_NAME], _read(file)) for name, file in named)
         told = [item.as_dict() for item in unreadable]
         if not photos:
             listed = "; ".join(f"{item.photo}: {item.why}" for item in unreadable)
@@ -130,6 +127,19 @@ def make_router(service: Service) -> APIRouter:
         forgotten = [token for token, photo in kept if photo is None]
         return _ranking(served, request, count, ranked, started, forgotten=forgotten)
 
+    @router.post("/heatmap", tags=["photos"], summary="Where in a photo a score comes from", response_model=s.HeatMaps)
+    def heatmap(
+        file: Annotated[UploadFile, File(description="One photo.")],
+        ids: Annotated[list[str], Form(min_length=1, max_length=MAX_LABELS, description="Ids of classes.")],
+        bundle: Annotated[str | None, Form(max_length=MAX_NAME, description=s.BUNDLE_HELP)] = None,
+    ) -> dict:
+        """For each class its score, split exactly over the cells of the network's last feature map. The difference of
+        two classes' cells tells why it is the one and not the other. Networks that have no such map say so."""
+        served = service.served(bundle)
+        known = [_known(served, id) for id in ids]
+        name = (file.filename or "photo")[:MAX_NAME]
+        return {"bundle": served.name, "photo": name} | service.heatmaps(served, name, _read(file), known)
+
     @router.post(
         "/compare", tags=["photos"], summary="The network alone and bundles side by side", response_model=s.Comparison
     )
@@ -163,7 +173,20 @@ def make_router(service: Service) -> APIRouter:
         served = service.served(bundle)
         return served.why(_known(served, id), n)
 
+    @router.get("/topics", tags=["classes"], summary="Where to begin in the hierarchy", response_model=s.Topics)
+    def topics(bundle: BundleQuery = None) -> dict:
+        """Things that everybody knows, such as animals, food and tools; else the first fork from the top."""
+        return {"topics": service.served(bundle).topics()}
+
     # -- more classes ----------------------------------------------------------------------------------------------
+
+    @router.get("/suggest", tags=["grow"], summary="Where a new class may go", response_model=s.Proposal)
+    def suggest(
+        name: Annotated[str, Query(min_length=1, max_length=MAX_NAME, description="The name of the new class.")],
+        bundle: BundleQuery = None,
+    ) -> dict:
+        """Classes that have this name already, and what a new one may be a kind of."""
+        return service.served(bundle).propose(name)
 
     @router.post(
         "/add", tags=["grow"], summary="Add a class", status_code=201, response_model=s.Added, responses=CONFLICT
@@ -230,6 +253,11 @@ def make_router(service: Service) -> APIRouter:
         }
 
     return router
+
+
+def _read(file: UploadFile) -> bytes:
+    """One byte more than allowed is read, so that a larger file is noticed without being held."""
+    return file.file.read(MAX_FILE_BYTES + 1)
 
 
 def _known(served, id: str) -> str:

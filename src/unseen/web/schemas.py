@@ -61,7 +61,7 @@ class Brief(BaseModel):
 
 
 class Label(BaseModel):
-    """One answer. Scores rank the classes for one photo; they are not probabilities."""
+    """One answer. Scores rank the classes for one photo; their scale is the method's own."""
 
     id: str = Field(examples=["n02439033"])
     name: str = Field(examples=["giraffe"])
@@ -90,10 +90,22 @@ class Guess(BaseModel):
 
     id: str
     title: str = Field(description="Its name, and what tells it apart from others of that name.")
+    name: str
     probability: float = Field(description="Of it and of what is folded into it.")
     seen: bool
+    mark: Mark
     trust: Trust
-    also: list[str]
+    support: str = Field(description="Trust in words: well, partly or hardly supported; empty for a seen class.")
+    also: list[str] = Field(description="Titles of the classes folded into it.")
+
+
+class Lit(BaseModel):
+    """A node of the hierarchy, and how probable it is that the photo shows something at or below it."""
+
+    id: str
+    name: str
+    parent: str | None
+    probability: float
 
 
 class Watched(BaseModel):
@@ -109,7 +121,7 @@ class Answers(BaseModel):
     labels: list[Label]
     guesses: list[Guess]
     calibrated: bool = Field(description="Whether the probabilities were fitted on photos.")
-    crowd: float = Field(description="The score at place 100, or at the last one: bars show how far labels stand out.")
+    lit: list[Lit] = Field(description="The probable nodes as a tree, each after its parent.")
     watched: list[Watched] = []
 
 
@@ -154,7 +166,8 @@ class Column(BaseModel):
     title: str = Field(description="The bundle's name, or the network's.")
     method: str
     labels: list[Label]
-    crowd: float
+    verdict: Verdict | None = Field(None, description="Of a bundle; the network alone gives none.")
+    guesses: list[Guess] | None = None
 
 
 class Comparison(BaseModel):
@@ -173,6 +186,38 @@ class Found(BaseModel):
     children: int
     lemmas: list[str]
     definition: str
+
+
+class HeatMap(BaseModel):
+    """The score of a class, split over the cells of the network's last feature map."""
+
+    id: str
+    name: str
+    score: float = Field(description="As in a label.")
+    cells: list[list[float]] = Field(description="Rows from the top, each from the left; they sum to the score.")
+
+
+class HeatMaps(BaseModel):
+    bundle: str
+    photo: str
+    box: list[float] = Field(description="The part of the photo that they cover: left, top, right, bottom, 0 to 1.")
+    maps: list[HeatMap]
+
+
+class Topic(Brief):
+    descendants: int = Field(description="How many classes are anywhere below it.")
+
+
+class Topics(BaseModel):
+    topics: list[Topic]
+
+
+class Proposal(BaseModel):
+    """Where a new class may go."""
+
+    name: str
+    exists: list[Found] = Field(description="Classes that have this name already.")
+    parents: list[Found] = Field(description="What it may be a kind of, best first.")
 
 
 class Search(BaseModel):

@@ -11,14 +11,22 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from PIL.Image import Image
 
+from unseen.advice.suggestions import suggest
 from unseen.classifier import ZeroShotClassifier
 from unseen.methods.problem import normalise_rows
-from unseen.recognition import Label
+from unseen.recognition import Answer, Guess, Label
+from unseen.recognition.heatmap import map_heat
 from unseen.recognition.recogniser import SURE
+from unseen.taxonomy import Sense
 
 GUESSWORK = 0.5  # below this trust (for kin a correlation, see Kin.trust) more of a classifier is error than signal
-CROWD = 100  # the best answers stand out from the one at this place
+LIT, MOST_LIT = 0.01, 80  # nodes that a photo lights up: at least so probable, at most so many
+TOPICS = (  # where to begin in WordNet: animals, dogs, birds, fish, plants, food, fruit, tools, vehicles, clothing, ...
+    *("n00015388", "n02084071", "n01503061", "n02512053", "n00017222", "n00021265", "n07705931", "n04451818"),
+    *("n04524313", "n03051540", "n03405725", "n03800933", "n02913152", "n00007846"),
+)
 NETWORK = "network"  # the name under which the network alone is compared
 
 
@@ -92,14 +100,32 @@ class Served:
         sure: float = SURE,
         watch: Sequence[str] = (),
     ) -> list[dict]:
-        """For each row of features: the verdict, the k best labels, the crowd's score, the place of watched classes."""
+        """For each row of features: the verdict, the k best labels, the nodes lit, the place of watched classes."""
         answers = self.model.answers(features, k, candidates, shift, sure)
-        best = self.model.scorer(candidates, shift or 0.0).top_k(self.model.points(features), max(k, CROWD))[1]
         places = self._places(features, candidates, shift or 0.0, watch) if watch else [[] for _ in answers]
         return [
             answer.as_dict()
-            | {"labels": [self.answer(label) for label in answer], "crowd": _crowd(scores), "watched": watched}
-            for answer, scores, watched in zip(answers, best, places, strict=True)
+            | {
+                "labels": [self.answer(label) for label in answer],
+                "guesses": [self.guess(guess) for guess in answer.guesses],
+                "lit": self._lit(answer),
+                "watched": watched,
+            }
+            for answer, watched in zip(answers, places, strict=True)
+        ]
+
+    def _lit(self, answer: Answer) -> list[dict[str, Any]]:
+        """The probable nodes and the guesses as a tree: each after its parent, a class with several under the first."""
+        taxonomy = self.taxonomy
+        probabilities = dict(answer.nodes.items()) if answer.nodes is not None else {}
+        probable = [id for id, probability in probabilities.items() if probability >= LIT][:MOST_LIT]
+        lit: dict[str, str | None] = {}
+        for id in (*probable, *(guess.id for guess in answer.guesses), *filter(None, [answer.verdict.id])):
+            for lower, upper in pairwise([None, *reversed(taxonomy.path_to_root(id))]):
+                lit.setdefault(upper, lower)
+        return [
+            {"id": id, "name": taxonomy.name(id), "parent": parent, "probability": min(1.0, probabilities.get(id, 0.0))}
+            for id, parent in lit.items()
         ]
 
     def candidates(self, spec: str) -> str:
@@ -112,6 +138,10 @@ class Served:
         answer = label.as_dict()
         row = self.taxonomy.index(label.id)
         return answer | {"score": round(label.score, 5), "mark": self.mark(row), "support": label.support}
+
+    def guess(self, guess: Guess) -> dict[str, Any]:
+        mark = self.mark(self.taxonomy.index(guess.id))
+        return guess.as_dict() | {"name": self.taxonomy.name(guess.id), "mark": mark, "support": guess.support}
 
     def _places(self, features: np.ndarray, candidates: str, shift: float, watch: Sequence[str]) -> list[list[dict]]:
         """Where the watched classes stand among the candidates, for each photo."""
@@ -130,10 +160,16 @@ class Served:
         scores = known[:, :-1] @ features + known[:, -1]
         shares = np.exp(scores - scores.max())
         shares /= shares.sum()
-        best = np.argsort(-scores, kind="stable")[: max(k, CROWD)]
+        best = np.argsort(-scores, kind="stable")[:k]
         judge = self.model.judge("seen")
-        labels = [judge.label(int(self.bundle.seen[i]), float(scores[i]), float(shares[i])) for i in best[:k]]
-        return {"labels": [self.answer(label) for label in labels], "crowd": _crowd(scores[best])}
+        labels = [judge.label(int(self.bundle.seen[i]), float(scores[i]), float(shares[i])) for i in best]
+        return {"labels": [self.answer(label) for label in labels]}
+
+    def heatmaps(self, photo: Image, ids: Sequence[str]) -> dict[str, Any]:
+        """Where in a photo the scores of classes come from."""
+        found = map_heat(self.bundle, self.model.backbone, photo, list(ids))
+        maps = [{"id": one.id, "name": one.name, "score": one.score, "cells": one.cells.tolist()} for one in found]
+        return {"box": list(found[0].box), "maps": maps}
 
     # -- the hierarchy ---------------------------------------------------------------------------------------------
 
@@ -143,9 +179,32 @@ class Served:
             found = self.taxonomy.search(query, limit)
         else:
             found = [self.taxonomy.sense(id) for id in self.taxonomy.roots[:limit]]
-        return [
-            self.brief(sense.id) | {"lemmas": list(sense.lemmas), "definition": sense.definition} for sense in found
-        ]
+        return [self._found(sense) for sense in found]
+
+    def _found(self, sense: Sense) -> dict[str, Any]:
+        return self.brief(sense.id) | {"lemmas": list(sense.lemmas), "definition": sense.definition}
+
+    def topics(self) -> list[dict[str, Any]]:
+        """Where to begin: things that everybody knows; in a hierarchy without them, the first fork from the top."""
+        taxonomy = self.taxonomy
+        ids = [id for id in TOPICS if id in taxonomy]
+        if not ids:
+            ids = list(taxonomy.roots)
+            while len(ids) == 1 and (below := taxonomy.children(ids[0])):
+                ids = list(below)
+        return [self.brief(id) | {"descendants": len(taxonomy.descendants(id))} for id in ids[:50]]
+
+    def propose(self, name: str) -> dict[str, Any]:
+        """What a new class of that name may be a kind of; and the classes that have the name already."""
+        taxonomy = self.taxonomy
+        exists = [sense for sense in taxonomy.senses(name) if self.is_class[taxonomy.index(sense.id)]]
+        (item,) = suggest([name], taxonomy)
+        parents = [] if item.known else [*filter(None, item.parent.split("|")), *(sense.id for sense in item.others)]
+        return {
+            "name": name,
+            "exists": [self._found(sense) for sense in exists],
+            "parents": [self._found(taxonomy.sense(id)) for id in dict.fromkeys(parents) if id in taxonomy][:5],
+        }
 
     def details(self, id: str, nearest: int) -> dict[str, Any]:
         taxonomy = self.taxonomy
@@ -207,9 +266,3 @@ class Served:
                     parent.setdefault(lower, upper)
             parent.setdefault(rest[-1], None)
         return parent
-
-
-def _crowd(scores: np.ndarray) -> float:
-    """Of the best scores, the last one: where the crowd begins that better answers stand out from."""
-    answered = int(np.isfinite(scores).sum())
-    return round(float(scores[answered - 1]), 5) if answered else 0.0

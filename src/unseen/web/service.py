@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,13 @@ from unseen.bundle.growth import add, remove
 from unseen.classifier import ZeroShotClassifier
 from unseen.errors import UnseenError
 from unseen.photos import UnreadablePhoto
+from unseen.photos.reading import read_photo
 from unseen.recognition import Unreadable
 from unseen.runtime.folders import cache_folder
 from unseen.runtime.text import slug
 from unseen.taxonomy import Node
 from unseen.web.batching import Batcher, NetworkWorker
-from unseen.web.limits import MAX_ADDED, MAX_FILE_BYTES, MB
+from unseen.web.limits import MAX_ADDED, MAX_FILE_BYTES, MAX_PIXELS, MB
 from unseen.web.memory import PhotoMemory, Remembered
 from unseen.web.samples import sample_photos
 from unseen.web.served import NETWORK, Served
@@ -57,6 +59,7 @@ class Service:
         self.workers: dict[str, NetworkWorker] = {}  # by `Served.network`
         self.bundles: dict[str, Served] = {}
         self._growing = threading.Lock()
+        self._looking = threading.Lock()
         self._ranker = Batcher("ranker", _rank_together, most=64)
         for name, model in models.items():
             self.bundles[name] = served = Served(name, model)
@@ -69,12 +72,21 @@ class Service:
         They also give the range of the trade-off slider: as far as the answers of some sample photo still change.
         """
         samples = [path.read_bytes() for path in sample_photos()]
+        threading.Thread(target=self._try_growing, name="unseen-grower", daemon=True).start()
         for served in list(self.bundles.values()):
             worker = self.workers[served.network]
             features = np.stack([promise.result() for promise in [worker.submit(photo) for photo in samples]])
             served.reach = _reach(served, features)
             served.search("cat", 5)
             served.why(served.bundle.ids[int(served.bundle.seen[0])], 3)
+
+    def _try_growing(self) -> None:
+        """Add a class to a copy that nobody sees: what that needs (an encoder of definitions) is loaded before someone
+        waits for it. Where it fails, whoever adds a class will be told."""
+        for served in list(self.bundles.values()):
+            with suppress(UnseenError):
+                parent = served.bundle.ids[int(served.bundle.seen[0])]
+                add(served.bundle, [Node("unseen-warm-up", ("warm-up",), (parent,), "a first try")])
 
     def close(self) -> None:
         self._ranker.close()
@@ -123,6 +135,19 @@ class Service:
             {"photo": photo.name, "token": token} | answer
             for (token, photo), answer in zip(photos, answers, strict=True)
         ]
+
+    def heatmaps(self, served: Served, name: str, data: bytes, ids: Sequence[str]) -> dict[str, Any]:
+        """Heat maps of classes for a photo, one photo at a time."""
+        try:
+            if len(data) > MAX_FILE_BYTES:
+                raise UnreadablePhoto(name, f"is larger than {MAX_FILE_BYTES // MB} MB: make it smaller.")
+            side = getattr(served.model.backbone.transform, "resize", None)
+            photo = read_photo(data, MAX_PIXELS, short_side=side)
+        except UnreadablePhoto as error:
+            told = Unreadable(name, error.why).as_dict()
+            raise Refused(422, f"No photo could be read. {name}: {error.why}", unreadable=[told]) from None
+        with self._looking:
+            return served.heatmaps(photo, ids)
 
     def compare(self, photo: Remembered, names: Sequence[str], k: int, candidates: str) -> list[dict[str, Any]]:
         """One column for each network alone and for each of the named bundles."""
