@@ -90,10 +90,11 @@ def test_the_table_can_be_used_as_it_is(tmp_path):
     }  # fmt: skip
 
 
-def test_a_class_without_a_place_is_an_orphan_until_it_has_one(tmp_path):
+def test_a_class_without_a_place_is_refused_until_it_has_one(tmp_path):
     file = tmp_path / "new.csv"
     file.write_text(to_csv(suggest(["qqxzv"])))
-    assert "qqxzv" in Taxonomy.load(f"imagenet+{file}").roots
+    with pytest.raises(UnseenError, match=r"new.csv:2: 'qqxzv': a new class needs a parent"):
+        Taxonomy.load(f"imagenet+{file}")
     file.write_text(to_csv(suggest(["qqxzv"])).replace("qqxzv,qqxzv,", "qqxzv,qqxzv,okapy"))
     with pytest.raises(UnseenError, match=r"new.csv:2: the parent 'okapy' of 'qqxzv' is neither in"):
         Taxonomy.load(f"imagenet+{file}")

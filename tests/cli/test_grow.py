@@ -107,7 +107,7 @@ HUGE = "id,name,parent\n" + "".join(f"c{i},class {i},{DOG}\n" for i in range(300
         ("", "new.csv: the file is empty"),
         (b"\xff\xfei\x00d\x00", "new.csv:1: this is UTF-16 text. Save it as UTF-8"),
         (b"id,name,parent\na,\xe4,b\n", "new.csv:2: byte 0xe4 at offset 17 is not UTF-8"),
-        ("id,name,parent\na,x,\n", "a: a new class needs a parent"),
+        ("id,name,parent\na,x,\n", "new.csv:2: 'a': a new class needs a parent"),
         (HUGE.replace("c2999,class 2999,n02084071", "c2999,class 2999,none"), "new.csv:3001: the parent 'none'"),
     ],
 )

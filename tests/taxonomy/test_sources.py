@@ -78,6 +78,8 @@ def test_additions_to_the_papers_graph(load, authors_lists):
             "mine.csv:3: 'n02439398' is already in the hierarchy (okapi). Give",
         ),
         ("name,parent\nmy crane,crane\n", "mine.csv:2: the parent 'crane' names 2 classes; use the id"),
+        ("name,parent\na,okapi\nb,\nc,b\nd,\n", "mine.csv:3: 'b': a new class needs a parent"),
+        ("name,parent\na,okapi\nb,\nc,b\nd,\n", "Without one too: 'd' (line 5)."),
         (
             "name,parent\nmy okapi,okapy\n",
             "mine.csv:2: the parent 'okapy' of 'my okapi' is neither in",

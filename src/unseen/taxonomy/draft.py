@@ -117,8 +117,19 @@ class Draft:
             if self.ids[child] in base:
                 self._check_restated(self.edge_lines[edge], self.ids[child], parent, base, reserve)
             parents[child].append(parent)
+        self._refuse_parentless(parents, base)
         everything = zip(self.ids, self.lemmas, parents, strict=True)
         return [Node(id, lemmas, up, self.definitions.get(id, "")) for id, lemmas, up in everything]
+
+    def _refuse_parentless(self, parents: list[list[str]], base: Taxonomy) -> None:
+        """A class without a parent would borrow from nothing, wherever it is added; WordNet knows those of its own."""
+        without = [row for row, id in enumerate(self.ids) if not parents[row] and id not in base]
+        without = [row for row in without if not is_wordnet_id(self.ids[row])]
+        if without:
+            also = [f"{self.ids[row]!r} (line {self._line(row)})" for row in without[1:6]]
+            more = f" Without one too: {', '.join(also)}{', ...' * (len(without) > 6)}." if also else ""
+            message = f"{self.ids[without[0]]!r}: a new class needs a parent, so that it has something to borrow from."
+            raise self.error(self.lines[without[0]], message + more)
 
     def _check_restated(self, line: int, id: str, parent: str, base: Taxonomy, reserve: Taxonomy | None) -> None:
         """Refuse a row that would move a class of `base`: an edge that is quietly left out would be worse."""
