@@ -39,3 +39,17 @@ def test_a_bundle_already_says_which_network(photos, unseen):
         done = unseen("features", "--images", photos, "--out", "one", "--bundle", "bundle", *options)
         assert done.code == 1 and "--bundle already says which network to use" in done.err
     assert not Path("one").exists()
+
+
+def test_classes_are_dropped_only_when_told_to_and_aloud(photos, here, unseen):
+    options = ("--out", "one", "--bundle", "bundle", "--workers", 0)
+    assert unseen("features", "--images", photos, *options).code == 0
+    (here / "others" / SEEN[3]).mkdir(parents=True)
+    small_photo(5).save(here / "others" / SEEN[3] / "a.png")
+    done = unseen("features", "--images", "others", *options, "--json")
+    assert done.code == 0 and (done.json["photos"], done.json["classes"], done.json["kept"]) == (4, 4, 3)
+    told = " ".join(done.err.split())
+    assert f"{max(SEEN[:3])}: not in others, kept in the store. --prune drops such classes." in told
+    done = unseen("features", "--images", "others", *options, "--prune", "--json")
+    assert done.code == 0 and (done.json["photos"], done.json["pruned"], done.json["kept"]) == (1, 3, 0)
+    assert "not in others, dropped from the store." in " ".join(done.err.split())

@@ -84,7 +84,7 @@ def test_only_new_and_changed_photos_are_read_and_the_store_is_as_if_made_afresh
     assert build_store(folder, tmp_path / "store", backbone, **QUIET).new == 0
     assert read == []
     changed = change_everything(folder)
-    built = build_store(folder, tmp_path / "store", backbone, **QUIET)
+    built = build_store(folder, tmp_path / "store", backbone, prune=True, **QUIET)
     assert sorted(read) == sorted(changed) and built.new == len(changed)
     monkeypatch.undo()
     monkeypatch.setattr(builder, "BLOCK", block)
@@ -115,7 +115,7 @@ def test_stopped_at_any_step_it_goes_on_to_the_same_store(tmp_path, folder, back
         if not (store / "contents.json").exists():
             with pytest.raises(UnseenError, match="not finished"):
                 FeatureStore.open(store)
-        build_store(folder, store, backbone, **QUIET)
+        build_store(folder, store, backbone, prune=True, **QUIET)
         found = contents(store)
         assert {path: found[path] for path in found if "features/one/" not in path} == wanted, (
             f"stopped at step {steps}"
@@ -148,7 +148,7 @@ def run_until_step(step: int, monkeypatch, folder: Path, store: Path, backbone) 
         ):
             patch.setattr(owner, name, counted(getattr(owner, name)))
         try:
-            build_store(folder, store, backbone, **QUIET)
+            build_store(folder, store, backbone, prune=True, **QUIET)
         except Stop:
             return True
     return False

@@ -22,7 +22,8 @@ from unseen.backbones import PhotoTransform, load_backbone
 from unseen.errors import UnseenError
 from unseen.features import build_store, builder
 from unseen.features import construction as features
-from unseen.features.store import FeatureStore, blocks_of, read_index
+from unseen.features.blocks import blocks_of, read_index
+from unseen.features.store import FeatureStore
 
 # -- files of every kind ---------------------------------------------------------------------------------------------
 
@@ -211,6 +212,76 @@ def test_two_runs_do_not_write_to_one_store(tmp_path, folder, backbone):
         build_store(folder, tmp_path / "store", backbone, **QUIET)
     holder.communicate()
     build_store(folder, tmp_path / "store", backbone, **QUIET)
+
+
+def test_another_folder_of_photos_does_not_delete_what_is_in_the_store(tmp_path, folder, backbone):
+    store = tmp_path / "store"
+    build_store(folder, store, backbone, **QUIET)
+    before = rows(store)
+    picture(tmp_path / "other" / "new" / "0.png", 77)
+    built = build_store(tmp_path / "other", store, backbone, **QUIET)
+    assert (built.photos, built.new, built.unreadable, built.classes) == (15, 1, 1, 5)
+    assert built.kept == ("five", "nine", "none", "one") and built.pruned == ()
+    after = rows(store)
+    assert after.keys() == before.keys() | {"new/0.png"}
+    for path, row in before.items():
+        np.testing.assert_array_equal(after[path], row)
+    assert FeatureStore.open(store).unreadable_count() == 1
+    pruned = build_store(tmp_path / "other", store, backbone, prune=True, **QUIET)
+    assert pruned.pruned == built.kept and pruned.kept == () and pruned.photos == 1
+    assert list(rows(store)) == ["new/0.png"] and [path.name for path in (store / "features").iterdir()] == ["new"]
+
+
+def test_a_class_whose_folder_cannot_be_read_keeps_its_features(tmp_path, folder, backbone, monkeypatch):
+    store = tmp_path / "store"
+    build_store(folder, store, backbone, **QUIET)
+    before, listed = contents(store), builder.photos_in
+
+    def refuse(place):
+        if place.name == "nine":
+            raise UnseenError(f"{place}: cannot be read as a folder (Permission denied).")
+        return listed(place)
+
+    monkeypatch.setattr(builder, "photos_in", refuse)
+    built = build_store(folder, store, backbone, prune=True, **QUIET)
+    assert built.unlisted == ("nine",) and (built.photos, built.new) == (14, 0)
+    assert contents(store) == before
+    fresh = build_store(folder, tmp_path / "fresh", backbone, **QUIET)  # nothing to keep: told as unreadable
+    assert fresh.unlisted == () and (fresh.photos, fresh.unreadable) == (5, 2)
+    assert build_store(folder, tmp_path / "fresh", backbone, **QUIET).unlisted == ()
+
+
+def test_killed_while_store_json_was_written_it_starts_again(tmp_path, folder, backbone):
+    build_store(folder, tmp_path / "plain", backbone, **QUIET)
+    for name, leftovers in {
+        "temporary": {"lock": "", ".store.json.4711.tmp": '{"form'},
+        "empty": {"lock": "", "store.json": ""},  # as after a power cut
+        "half": {"lock": "", "store.json": '{"form'},
+    }.items():
+        store = tmp_path / name
+        store.mkdir()
+        for file, content in leftovers.items():
+            (store / file).write_text(content)
+        assert build_store(folder, store, backbone, **QUIET).photos == 14
+        assert contents(store) == contents(tmp_path / "plain")
+
+
+def test_a_store_that_another_process_has_just_begun_is_not_taken_for_another_folder(
+    tmp_path, folder, backbone, monkeypatch
+):
+    """It appears while this process lists the folder, which was empty a moment ago."""
+    store, listing, begun = tmp_path / "store", Path.iterdir, []
+    store.mkdir()
+
+    def begin_elsewhere(path):
+        if path == store and not begun:
+            begun.append(True)
+            build_store(folder, store, backbone, **QUIET)
+        return listing(path)
+
+    monkeypatch.setattr(Path, "iterdir", begin_elsewhere)
+    assert build_store(folder, store, backbone, **QUIET).new == 0
+    assert begun
 
 
 # -- the real network ------------------------------------------------------------------------------------------------

@@ -7,15 +7,21 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from safetensors import safe_open
+from safetensors.numpy import save
 
 from support import tiny_network
 from support.stores import QUIET, contents, rows
 from unseen.errors import UnseenError
-from unseen.features import build_store, builder
-from unseen.features.store import FeatureStore, block_path
+from unseen.features import blocks, build_store, builder
+from unseen.features.blocks import block_path
+from unseen.features.store import FeatureStore
 
 # -- what is in it ---------------------------------------------------------------------------------------------------
 
@@ -107,6 +113,69 @@ def test_damaged_lists_of_a_store_are_told(tmp_path, folder, backbone, name, con
     (tmp_path / "store" / name).write_text(json.dumps(content))
     with pytest.raises(UnseenError, match=f"{name}: is damaged"):
         FeatureStore.open(tmp_path / "store", backbone)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.data())
+def test_a_changed_bit_is_told_or_does_not_matter_and_a_second_run_mends_it(tmp_path, folder, backbone, data):
+    """In any file of the store; but store.json, without which no one knows what the features are of, is only told."""
+    store = tmp_path / "store"
+    if not store.exists():
+        build_store(folder, store, backbone, **QUIET)
+        shutil.copytree(store, tmp_path / "whole")
+    before, expected = contents(tmp_path / "whole"), rows(tmp_path / "whole")
+    name = data.draw(st.sampled_from(sorted(name for name in before if name not in ("lock", "unreadable.jsonl"))))
+    place = data.draw(st.integers(0, 8 * len(before[name]) - 1))
+    changed = bytearray(before[name])
+    changed[place // 8] ^= 1 << place % 8
+    (store / name).write_bytes(changed)
+    try:
+        found = rows(store)
+        assert found.keys() == expected.keys()
+        assert all((found[path] == expected[path]).all() for path in expected)
+    except UnseenError as error:
+        assert name in str(error)
+    if name == "store.json":
+        (store / name).write_bytes(before[name])
+    build_store(folder, store, backbone, **QUIET)
+    assert rows(store).keys() == expected.keys() and contents(store).keys() == before.keys()
+    for path, row in rows(store).items():
+        np.testing.assert_array_equal(row, expected[path])
+
+
+def test_a_store_without_checksums_is_read_as_before(tmp_path, folder, backbone):
+    """As version 0.1 wrote it."""
+    store = tmp_path / "store"
+    build_store(folder, store, backbone, **QUIET)
+    expected = rows(store)
+    for name in ("store.json", "contents.json"):
+        facts = json.loads((store / name).read_text())
+        assert facts.pop("checksum")
+        (store / name).write_text(json.dumps(facts))
+    for block in store.glob("features/*/*.safetensors"):
+        with safe_open(block, framework="np") as file:
+            index, features = json.loads(file.metadata()["index"]), file.get_tensor("features")
+        index = json.dumps({key: index[key] for key in ("photos", "unreadable")})
+        block.write_bytes(save({"features": features}, metadata={"index": index}))
+    found = rows(store)
+    assert found.keys() == expected.keys()
+    assert build_store(folder, store, backbone, **QUIET).new == 0
+    assert build_store(folder, store, backbone, **QUIET).photos == 14
+
+
+def test_permission_is_not_told_as_damage(tmp_path, folder, backbone, monkeypatch):
+    build_store(folder, tmp_path / "store", backbone, **QUIET)
+    store, block = FeatureStore.open(tmp_path / "store"), block_path(tmp_path / "store", "nine", 0)
+
+    def refuse(path, mode="r"):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(blocks, "open", refuse, raising=False)  # whoever runs the tests may be allowed everything
+    with pytest.raises(UnseenError, match="permission denied"):
+        list(store.batches(classes=["nine"]))
+    with pytest.raises(UnseenError, match="permission denied"):
+        build_store(folder, tmp_path / "store", backbone, **QUIET)
+    assert block.exists()
 
 
 def test_rubbish_in_a_store_is_cleared(tmp_path, folder, backbone):

@@ -49,12 +49,16 @@ def features(
         bool, typer.Option("--retry-unreadable", help="Retry the files that could not be read.")
     ] = False,
     trust_code: TrustCodeOption = False,
+    prune: Annotated[
+        bool, typer.Option("--prune", help="Drop the classes of the store that have no folder in --images.")
+    ] = False,
     device: DeviceOption = "auto",
     json_: JsonFlag = False,
 ) -> None:
     """Compute the features of a folder of photos once and keep them.
 
-    It can be interrupted, and photos can be added: run it again, and only what is missing is computed.
+    It can be interrupted, and photos can be added: run it again, and only what is missing is computed. A class whose
+    folder is gone stays in the store, unless --prune drops it.
     """
     from unseen.features import build_store
     from unseen.runtime.processes import Processes
@@ -69,11 +73,18 @@ def features(
             batch=batch,
             workers=workers,
             retry_unreadable=retry_unreadable,
+            prune=prune,
         )
     if processes.rank > 0:  # of torchrun's processes one speaks
         return
     if built.unreadable:
         tell(f"{built.unreadable:,} files could not be read: {out / 'unreadable.jsonl'} says which and why.")
+    if built.kept:
+        tell(f"{_listed(built.kept)}: not in {images}, kept in the store. --prune drops such classes.")
+    if built.pruned:
+        tell(f"{_listed(built.pruned)}: not in {images}, dropped from the store.")
+    if built.unlisted:
+        tell(f"{_listed(built.unlisted)}: the folder could not be read, the features from before are kept.")
     emit(
         built.as_dict(),
         json_,
@@ -82,6 +93,11 @@ def features(
             f"({built.as_dict()['photos_per_s']:,} photos/s)."
         ),
     )
+
+
+def _listed(classes: tuple[str, ...]) -> str:
+    more = f" and {len(classes) - 5:,} more" if len(classes) > 5 else ""
+    return f"{', '.join(classes[:5])}{more}"
 
 
 def _load_network(

@@ -17,11 +17,22 @@ from torch.utils.data import DataLoader, Dataset
 
 from unseen.backbones import Backbone, PhotoTransform
 from unseen.errors import UnseenError
-from unseen.features.store import BLOCK, Index, Source, block_path, blocks_of, read_features, read_index, write_block
+from unseen.features.blocks import (
+    BLOCK,
+    Index,
+    Source,
+    block_path,
+    blocks_of,
+    find_block,
+    read_block,
+    write_block,
+)
 from unseen.photos import UnreadablePhoto, photos_in
 from unseen.runtime.progress import Bar
 from unseen.runtime.threads import separate_threads, thread_count
 from unseen.runtime.workers import watch_workers
+
+NO_FOLDER = Source("", -1, -1)  # stands for a class folder that cannot be read
 
 
 class _Block:
@@ -50,6 +61,7 @@ class Builder:
         self.images, self.store, self.backbone, self.dtype = images, store, backbone, dtype
         self.batch, self.workers, self.retry = batch, workers, retry
         self.counts: dict[str, list[int]] = {}  # class -> photos, unreadable
+        self.unlisted: list[str] = []  # classes whose folder could not be read, and that keep the features they had
         self.new = 0
         self._asked: deque[list[tuple[_Block, int]]] = deque()  # what the batches on their way are for
         self._blocks_left: dict[str, int] = {}  # of classes that are not finished
@@ -95,12 +107,14 @@ class Builder:
         """Compare a class's photos with its blocks, keep what is right, and yield what the network must look at."""
         sources, broken = _list_sources(self.images / class_id)
         self.counts[class_id] = [0, 0]
+        if sources == [NO_FOLDER] and self._keeps(class_id):
+            return
         wanted = [sources[start : start + BLOCK] for start in range(0, len(sources), BLOCK)] or [[]]
         missing = []
         aside = _Aside(self.store / "aside" / class_id, self.retry)
         for number, chunk in enumerate(wanted):
             path = block_path(self.store, class_id, number)
-            index = read_index(path)
+            index = find_block(path)
             if index is not None and index.sources() == chunk and not (self.retry and index.unreadable):
                 self._count(class_id, index)
             else:
@@ -123,6 +137,17 @@ class Builder:
                 self._written(block)
         if not missing:
             self._class_done(class_id)
+
+    def _keeps(self, class_id: str) -> bool:
+        """Whether a class whose folder cannot be read has features from before: these stay as they are."""
+        indices = [index for path in blocks_of(self.store, class_id) if (index := find_block(path)) is not None]
+        if not any(index.photos for index in indices):
+            return False
+        for index in indices:
+            self._count(class_id, index)
+        self.unlisted.append(class_id)
+        self.bar.advance(1)
+        return True
 
     def _tidy(self, class_id: str, blocks: int, aside: _Aside) -> None:
         """Set blocks aside that are too many, and remove what an interrupted write left."""
@@ -190,7 +215,7 @@ class _Aside:
         """Move a block here, if there is one; a damaged one is worth nothing."""
         if not path.exists():
             return
-        if read_index(path) is None:
+        if find_block(path) is None:
             path.unlink()
             return
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -198,7 +223,7 @@ class _Aside:
 
     def find_rows(self) -> None:
         for path in sorted(self.folder.glob("*.safetensors")) if self.folder.exists() else []:
-            index = read_index(path)
+            index = find_block(path)
             if index is not None:
                 self._found |= {source: (path, row) for row, source in enumerate(index.photos)}
                 self._found |= {} if self.retry else dict(index.unreadable)
@@ -210,7 +235,7 @@ class _Aside:
             return found
         path, row = found
         if self._read is None or self._read[0] != path:
-            self._read = path, read_features(path)
+            self._read = path, read_block(path)[1]
         return self._read[1][row]
 
 
@@ -219,7 +244,7 @@ def _list_sources(folder: Path) -> tuple[list[Source], dict[str, str]]:
     try:
         names = photos_in(folder)
     except UnseenError as error:
-        return [Source("", -1, -1)], {"": str(error).removeprefix(f"{folder}: ")}
+        return [NO_FOLDER], {"": str(error).removeprefix(f"{folder}: ")}
     sources, broken = [], {}
     for name in names:
         try:

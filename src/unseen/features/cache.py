@@ -35,5 +35,5 @@ def open_features(
     key = hashlib.sha256(about.encode()).hexdigest()[:16]
     place = (cache_folder() / "features" if folder is None else folder) / key
     say(f"features of {path} are kept in {place}")
-    build_store(path, place, backbone, workers=workers, show_progress=show_progress)
+    build_store(path, place, backbone, workers=workers, prune=True, show_progress=show_progress)
     return FeatureStore.open(place, backbone)

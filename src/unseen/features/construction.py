@@ -22,12 +22,14 @@ import numpy as np
 
 from unseen.backbones import Backbone
 from unseen.errors import UnseenError
+from unseen.features.blocks import blocks_of, find_block
 from unseen.features.builder import Builder
 from unseen.features.store import FORMAT, PRECISIONS, FeatureStore, check_network, describe_network, read_about
 from unseen.photos import list_classes
 from unseen.runtime.files import locked, write_atomically, writing
 from unseen.runtime.processes import Processes
 from unseen.runtime.progress import progress
+from unseen.runtime.seals import sealed
 
 BATCH_ON_CPU, BATCH_ON_GPU = 16, 128
 
@@ -42,6 +44,9 @@ class Built:
     unreadable: int
     classes: int  # empty ones too
     seconds: float
+    kept: tuple[str, ...] = ()  # classes of the store that have no folder among the photos
+    pruned: tuple[str, ...] = ()  # such classes that were dropped
+    unlisted: tuple[str, ...] = ()  # classes whose folder could not be read; they keep the features they had
 
     def as_dict(self) -> dict[str, Any]:
         rate = self.new / self.seconds if self.seconds else 0.0
@@ -53,6 +58,9 @@ class Built:
             "classes": self.classes,
             "photos_per_s": round(rate, 1),
             "seconds": round(self.seconds, 2),
+            "kept": len(self.kept),
+            "pruned": len(self.pruned),
+            "unlisted": len(self.unlisted),
         }
 
 
@@ -65,11 +73,13 @@ def build_store(
     batch: int | None = None,
     workers: int | None = None,
     retry_unreadable: bool = False,
+    prune: bool = False,
     show_progress: bool = True,
 ) -> Built:
     """Features of all photos `images/<class id>/*` in the store `out`, which is made, finished or brought up to date.
 
-    Only photos that are new or have changed are read; what was removed leaves the store.
+    Only photos that are new or have changed are read. A photo that was removed from its class folder leaves the store;
+    a class without a folder stays, unless `prune` drops it, and so does one whose folder cannot be read.
 
     Args:
         images: A folder with a folder of photos for each class.
@@ -79,6 +89,7 @@ def build_store(
         batch: Photos that the network looks at together; on a CPU each thread has a batch of its own.
         workers: Processes that read photos, by default one for each CPU of this process, at most 8; 0 reads here.
         retry_unreadable: Give files that could not be read another chance though they have not changed.
+        prune: Drop the classes of the store that have no folder in `images`.
         show_progress: Whether to show a progress bar.
 
     >>> from pathlib import Path
@@ -114,13 +125,21 @@ def build_store(
         builder = Builder(images, out, backbone, PRECISIONS[dtype], batch, count_workers(workers), retry_unreadable)
         with progress("Reading photos", len(mine), show_progress) as bar:
             builder.run(mine, bar)
-        parts = processes.gather((builder.counts, builder.new))
-        counts = {id: found for part, _ in parts for id, found in part.items()}
-        if processes.rank == 0:
-            _finish(out, {id: counts[id] for id in classes})
-        processes.wait()
+        parts = processes.gather((builder.counts, builder.new, builder.unlisted))
+        made = {id: found for part, _, _ in parts for id, found in part.items()}
+        counts, gone = _first_does(processes, lambda: _finish(out, {id: made[id] for id in classes}, prune))
     photos, unreadable = np.sum([*counts.values()], axis=0).tolist()
-    return Built(out, photos, sum(new for _, new in parts), unreadable, len(counts), time.monotonic() - started)
+    return Built(
+        out,
+        photos,
+        sum(new for _, new, _ in parts),
+        unreadable,
+        len(counts),
+        time.monotonic() - started,
+        kept=() if prune else gone,
+        pruned=gone if prune else (),
+        unlisted=tuple(sorted(id for _, _, unlisted in parts for id in unlisted)),
+    )
 
 
 def _first_does(processes: Processes, job: Callable[[], Any]) -> Any:
@@ -146,12 +165,12 @@ def _prepare(
         raise UnseenError(f"precision must be {' or '.join(PRECISIONS)}, not {precision!r}.", "precision")
     if out.resolve().parent == images.resolve():
         raise UnseenError(f"{out}: is one of the class folders of {images}. Choose a folder elsewhere.")
-    known = FeatureStore.is_store(out)
-    if not known and out.exists() and (not out.is_dir() or any(item.name != "lock" for item in out.iterdir())):
-        raise UnseenError(f"{out}: is neither empty nor a feature store. Choose another folder.")
+    _check_place(out)
     held.enter_context(locked(out / "lock", f"{out}: another process is writing to this feature store."))
-    if known:
-        about = read_about(out)
+    for leftover in out.glob(".*.tmp"):  # of a process that was killed
+        leftover.unlink(missing_ok=True)
+    about = _known(out)
+    if about is not None:
         check_network(out, about, backbone)
         if precision not in (None, about["precision"]):
             raise UnseenError(
@@ -161,22 +180,62 @@ def _prepare(
         (out / "contents.json").unlink(missing_ok=True)
     else:
         about = {"format": FORMAT, "network": describe_network(backbone), "precision": precision or "fp16"}
-        write_atomically(out / "store.json", json.dumps(about, indent=1).encode())
+        write_atomically(out / "store.json", json.dumps(sealed(about), indent=1).encode())
     return classes, about["precision"]
 
 
-def _finish(out: Path, counts: dict[str, list[int]]) -> None:
-    """Write what was found. contents.json comes last: it says that the store is whole."""
+def _check_place(out: Path) -> None:
+    """Refuse a place that holds anything but a store, or the beginnings of one."""
+    if not out.exists():
+        return
+    try:
+        foreign = not out.is_dir() or any(item.name != "lock" and not _is_leftover(item) for item in out.iterdir())
+    except OSError as error:
+        raise UnseenError(f"{out}: cannot be read ({error.strerror}).") from None
+    if foreign and not FeatureStore.is_store(out):  # looked for last: another process may just have made it
+        raise UnseenError(f"{out}: is neither empty nor a feature store. Choose another folder.")
+
+
+def _is_leftover(path: Path) -> bool:
+    """Whether it is a file that was being written when its process was killed."""
+    return path.name.startswith(".store.json.") and path.suffix == ".tmp"
+
+
+def _known(out: Path) -> dict[str, Any] | None:
+    """What store.json tells, None where there is none; or only a damaged one, and no features that it could tell of."""
+    try:
+        return read_about(out) if FeatureStore.is_store(out) else None
+    except UnseenError:
+        if any(out.glob("features/*/*")):
+            raise
+        return None
+
+
+def _finish(out: Path, made: dict[str, list[int]], prune: bool) -> tuple[dict[str, list[int]], tuple[str, ...]]:
+    """Write what was found. contents.json comes last: it says that the store is whole.
+
+    Returns what is in the store, and the classes that have no folder of photos: with `prune` they are dropped.
+    """
+    gone = tuple(sorted(folder.name for folder in (out / "features").iterdir() if folder.name not in made))
+    kept = {} if prune else {id: _count(out, id) for id in gone}
+    counts = dict(sorted((made | kept).items()))
     store, listed = FeatureStore(out, read_about(out), counts), out / "unreadable.jsonl"
     # A name that is not Unicode holds lone surrogates: escaped they are valid JSON, and valid UTF-8.
-    with writing(listed), open(out / ".unreadable.tmp", "w", encoding="utf-8", errors="backslashreplace") as file:
-        for item in store.unreadable():
-            file.write(json.dumps(item, ensure_ascii=False) + "\n")
-    os.replace(file.name, listed)
-    gone = [folder for folder in (out / "features").iterdir() if folder.name not in counts]  # of the photos
-    for folder in (out / "aside", *gone):
+    with writing(listed):
+        with open(out / ".unreadable.tmp", "w", encoding="utf-8", errors="backslashreplace") as file:
+            for item in store.unreadable():
+                file.write(json.dumps(item, ensure_ascii=False) + "\n")
+        os.replace(file.name, listed)
+    for folder in (out / "aside", *(out / "features" / id for id in gone if prune)):
         shutil.rmtree(folder, ignore_errors=True)
-    write_atomically(out / "contents.json", json.dumps({"classes": counts}, indent=0).encode())
+    write_atomically(out / "contents.json", json.dumps(sealed({"classes": counts}), indent=0).encode())
+    return counts, gone
+
+
+def _count(out: Path, class_id: str) -> list[int]:
+    """Photos and unreadable files of a class in the store; a damaged block is told of when it is read."""
+    indices = [index for block in blocks_of(out, class_id) if (index := find_block(block)) is not None]
+    return [sum(len(index.photos) for index in indices), sum(len(index.unreadable) for index in indices)]
 
 
 def count_workers(asked: int | None) -> int:

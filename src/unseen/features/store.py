@@ -5,57 +5,39 @@
       features/<class id>/000000.safetensors, 000001...
                           up to 1,024 photos of a class each, sorted by name. The file holds their features (n x D) and,
                           in its header, what these were made from: name, size and time of every file; of the unreadable
-                          ones, which have no row, also the reason
+                          ones, which have no row, also the reason. See `unseen.features.blocks`
       contents.json       photos and unreadable files of every class; written last: without it a store is unfinished
       unreadable.jsonl    {"photo", "why"}, one file a line
       aside/<class id>/   blocks of a class whose photos have changed, until their rows have been used again
 
 A block is written whole or not at all, and depends on nothing but the photos and the network: however often the work
 was interrupted, by however many processes it was done, in whatever order photos came: a finished store is the same.
+Every file has a checksum; those of version 0.1 had none and are read as they are.
 """
 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save
 
 from unseen.errors import UnseenError
-from unseen.runtime.files import write_atomically
+from unseen.features.blocks import BLOCK, REBUILD, blocks_of, read_block, read_index
+from unseen.runtime.seals import read_sealed
 
 if TYPE_CHECKING:
     from unseen.backbones import Backbone
 
 FORMAT = 1
-BLOCK = 1024  # photos
 PRECISIONS = {"fp16": np.float16, "fp32": np.float32}
 NETWORK = {"name", "checksum", "features", "transform"}  # what store.json tells of it
-
-
-class Source(NamedTuple):
-    """A file as it was when its features were made; any difference means that it has changed."""
-
-    name: str
-    size: int  # bytes; -1 where not even that could be found out
-    time: int  # of the last change, ns
-
-
-@dataclass(frozen=True)
-class Index:
-    """What a block was made from."""
-
-    photos: list[Source]  # one for each row of features
-    unreadable: list[tuple[Source, str]]  # with the reason
-
-    def sources(self) -> list[Source]:
-        """All files, sorted."""
-        return sorted(self.photos + [source for source, _ in self.unreadable])
+ANEW = "Which network made these features is not known: make the store again, in another folder."
+ABOUT, CONTENTS = ("format", "network", "precision"), ("classes",)  # all that 0.1 wrote, without checksums
 
 
 class FeatureBatch(NamedTuple):
@@ -104,7 +86,7 @@ class FeatureStore:
 
     @staticmethod
     def is_store(path: str | Path) -> bool:
-        return (Path(path) / "store.json").is_file()
+        return os.path.isfile(Path(path) / "store.json")  # False where that cannot be found out
 
     @classmethod
     def open(cls, path: str | Path, backbone: Backbone | None = None) -> FeatureStore:
@@ -115,7 +97,7 @@ class FeatureStore:
             check_network(path, about, backbone)
         if not (path / "contents.json").is_file():
             raise UnseenError(f"{path}: is not finished. Run the same `unseen features` again to finish it.")
-        contents = _read_json(path / "contents.json").get("classes")
+        contents = read_sealed(path / "contents.json", CONTENTS, REBUILD).get("classes")
         if not isinstance(contents, dict) or not all(_is_pair(counts) for counts in contents.values()):
             raise _damaged(path / "contents.json")
         return cls(path, about, contents)
@@ -139,7 +121,7 @@ class FeatureStore:
         """{"photo", "why"} of every file that could not be read."""
         for id, (_, count) in self._contents.items():
             for block in blocks_of(self.path, id) if count else []:
-                for source, why in need_index(block).unreadable:
+                for source, why in read_index(block).unreadable:
                     yield {"photo": f"{id}/{source.name}", "why": why}
 
     def batches(self, size: int = 1024, classes: Collection[str] | None = None) -> Iterator[FeatureBatch]:
@@ -150,9 +132,12 @@ class FeatureStore:
                 continue
             found = 0
             for block in blocks_of(self.path, id):
-                names = [f"{id}/{source.name}" for source in need_index(block).photos]
+                index, features = read_block(block)
+                if features.shape[1] != self.num_features:
+                    raise _damaged(block)
+                names = [f"{id}/{source.name}" for source in index.photos]
                 found += len(names)
-                held.append(FeatureBatch(read_features(block).astype(np.float32), [id] * len(names), names))
+                held.append(FeatureBatch(features.astype(np.float32), [id] * len(names), names))
                 waiting += len(names)
                 while waiting >= size:
                     batch, held = _take(held, size)
@@ -201,14 +186,16 @@ def describe_network(backbone: Backbone) -> dict[str, Any]:
 
 def read_about(path: Path) -> dict[str, Any]:
     """store.json."""
+    if path.is_dir() and not os.access(path, os.X_OK):
+        raise UnseenError(f"{path}: permission denied.")
     if not FeatureStore.is_store(path):
         raise UnseenError(f"{path}: is not a feature store. `unseen features` makes one.")
-    about = _read_json(path / "store.json")
+    about = read_sealed(path / "store.json", ABOUT, ANEW)
     if about.get("format", FORMAT) != FORMAT:
         raise UnseenError(f"{path}: is a feature store of format {about['format']}, this version reads {FORMAT}.")
     network = about.get("network")
     if about.get("precision") not in PRECISIONS or not isinstance(network, dict) or not network.keys() >= NETWORK:
-        raise UnseenError(f"{path / 'store.json'}: is damaged. Make the store again, in another folder.")
+        raise UnseenError(f"{path / 'store.json'}: is damaged. {ANEW}")
     return about
 
 
@@ -224,56 +211,9 @@ def check_network(path: Path, about: dict[str, Any], backbone: Backbone) -> None
     raise UnseenError(f"{path}: was made with {what[0]}, not {what[1]}. Make another store for this network.")
 
 
-def block_path(store: Path, class_id: str, number: int) -> Path:
-    return store / "features" / class_id / f"{number:06d}.safetensors"
-
-
-def blocks_of(store: Path, class_id: str) -> list[Path]:
-    return sorted((store / "features" / class_id).glob("[0-9]*.safetensors"))
-
-
-def write_block(path: Path, index: Index, features: np.ndarray) -> None:
-    """`features` has a row for each of index.photos."""
-    held = json.dumps({"photos": index.photos, "unreadable": [[*source, why] for source, why in index.unreadable]})
-    write_atomically(path, save({"features": np.ascontiguousarray(features)}, metadata={"index": held}))
-
-
-def read_index(path: Path) -> Index | None:
-    """What a block was made from; None if the file is missing or damaged."""
-    try:
-        with safe_open(path, framework="np") as file:
-            held = json.loads(file.metadata()["index"])
-        photos = [Source(*source) for source in held["photos"]]
-        return Index(photos, [(Source(*source), why) for *source, why in held["unreadable"]])
-    except (OSError, SafetensorError, KeyError, TypeError, ValueError):
-        return None
-
-
-def need_index(path: Path) -> Index:
-    index = read_index(path)
-    if index is None:
-        raise _damaged(path)
-    return index
-
-
-def read_features(path: Path) -> np.ndarray:
-    """n x D, in the store's precision."""
-    with safe_open(path, framework="np") as file:
-        return file.get_tensor("features")
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    """A JSON object; of anything else, nothing."""
-    try:
-        held = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise UnseenError(f"{path}: cannot be read ({error}).") from None
-    return held if isinstance(held, dict) else {}
-
-
 def _is_pair(counts: Any) -> bool:
     return isinstance(counts, list) and len(counts) == 2 and all(isinstance(count, int) for count in counts)
 
 
 def _damaged(path: Path) -> UnseenError:
-    return UnseenError(f"{path}: is damaged. Run the same `unseen features` again to rebuild this part.")
+    return UnseenError(f"{path}: is damaged. {REBUILD}")
