@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -99,7 +101,13 @@ def test_a_finished_bundle_is_not_trained_over_unasked(here, unseen):
         ({"--backbone": "bad_networks:build"}, "importing bad_networks failed: SyntaxError"),
         ({"--backbone": "worse_networks:build"}, "calling it without arguments failed: ZeroDivisionError"),
         ({"--backbone": "worse_networks:build"}, "worse_networks.py:2)"),
-        ({"--backbone": "resnet50"}, "There is no network 'resnet50'"),
+        ({"--backbone": "resnet51"}, "There is no network 'resnet51'"),
+        ({"--backbone": "linear:none.npz"}, "none.npz: there is no such file"),
+        ({"--backbone": "onnx:none.onnx"}, "onnx:none.onnx: there is no such file"),
+        ({"--transform": "none.json"}, "--transform: 'none.json' is neither JSON nor a file"),
+        ({"--transform": '{"size": 0}'}, "--transform: A photo transform needs a positive size"),
+        ({"--transform": '{"sise": 9}'}, "--transform takes a JSON object with size, resize, mean"),
+        ({"--check-photos": "none"}, "none: cannot be read as a folder of photos"),
         ({"--layer": "tail"}, "no linear layer named 'tail'. It has: 'head'"),
         ({"--weights": "none.pth"}, "none.pth: there is no such file of weights"),
         ({"--weights": "classes.txt"}, "Save the tensors alone: torch.save(model.state_dict(), file)"),
@@ -138,6 +146,34 @@ def test_mistakes_are_one_line_and_exit_1(here, unseen, changes, says):
 def test_wrong_usage_is_exit_2(here, unseen, arguments):
     done = unseen("train", *arguments)
     assert done.code == 2 and done.out == ""
+
+
+def test_the_transform_is_told_and_tried(here, unseen):
+    for id in Path("classes.txt").read_text().split():
+        Path("labelled", id).mkdir(parents=True)
+        shutil.copy("photo.png", Path("labelled", id, "1.png"))
+    done = unseen("train", *OWN, "--out", "new", "--check-photos", "labelled", "--json")
+    assert done.code == 0
+    assert "Photos: short side to 256 px (bicubic), centre 224 x 224, mean 0.485 0.456 0.406, deviation" in done.err
+    assert "This is an assumption" in done.err and "with --check-photos ..." in done.err
+    found = done.json["check_photos"]
+    assert (found["photos"], found["classes"], found["accuracy"]) == (6, 6, 16.7)  # six times the same photo
+    half = '{"size": 32, "mean": 0.5, "std": [0.5, 0.5, 0.25]}'
+    done = unseen("train", *OWN, "--out", "half", "--transform", half, "--json")
+    assert done.code == 0 and "assumption" not in done.err and "deviation 0.5 0.5 0.25" in done.err
+    assert done.json["transform"]["size"] == 32 and done.json["transform"]["mean"] == [0.5, 0.5, 0.5]
+    assert Bundle.load("half").load_backbone(trust_code=True).transform.size == 32
+
+
+def test_a_linear_classifier_needs_no_photos(here, unseen):
+    ids = Path("classes.txt").read_text().split()
+    np.savez("head.npz", weight=np.eye(6, 9), bias=np.zeros(6), classes=ids)
+    done = unseen("train", "--graph", "tree.csv", "--vectors", "glove", "--backbone", "linear:head.npz",
+                  "--out", "new", "--json")  # fmt: skip
+    assert done.code == 0 and "takes rows of 9 features, no photos" in done.err
+    assert done.json["seen"] == 6 and done.json["transform"] is None
+    Path("head.npz").unlink()
+    assert Bundle.load("new").load_backbone().num_features == 9
 
 
 def test_skipping_what_the_hierarchy_lacks(here, unseen):

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from unseen.errors import UnseenError
 from unseen.taxonomy import Sense, Taxonomy
+from unseen.taxonomy.search import near_ids
 
 
 def animals() -> Taxonomy:
@@ -65,3 +66,10 @@ def test_resolve_suggests_what_may_have_been_meant():
         Taxonomy.imagenet().resolve("zebr")
     with pytest.raises(UnseenError, match=r"neither an id nor a name in this hierarchy\. Did you mean okapi"):
         Taxonomy.imagenet().resolve("okapy")
+
+
+def test_what_may_be_meant_by_an_unknown_id():
+    animals = Taxonomy.from_edges([("n1", "n0"), ("n2", "n0"), ("okapi", "n0")], {"n0": "animal", "n1": "polar bear"})
+    assert near_ids(["Polar_Bear", "okapy", "mouse"], animals) == ["n1 (polar bear)", "okapi"]
+    with pytest.raises(UnseenError, match=r"1 of 2 ids are not in this hierarchy: okapy. Did you mean okapi\?"):
+        animals.indices(["n1", "okapy"])

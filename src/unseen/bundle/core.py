@@ -32,7 +32,7 @@ from unseen.bundle.places import check_replaces
 from unseen.bundle.records import CalibrationRecord, FinetuneRecord, Records, TrainingRecord
 from unseen.bundle.storage import check_shapes, read_fields, store_bundle
 from unseen.errors import UnseenError
-from unseen.methods import Method, Solution, make_method
+from unseen.methods import Method, Solution, get_method, make_method
 from unseen.methods.problem import Problem
 from unseen.methods.registry import check_code
 from unseen.runtime.modules import announce
@@ -154,7 +154,8 @@ class Bundle:
         `trust_code` imports the module that the bundle names, and tells which file that is."""
         check_code(self.method, trust_code or self.trust_code, say)
         try:
-            return make_method(self.method, self.settings)
+            retired = get_method(self.method).retired
+            return make_method(self.method, {key: v for key, v in self.settings.items() if key not in retired})
         except UnseenError as error:
             raise UnseenError(f"{self._where} was made by another version of {self.method}: {error}") from None
 
@@ -197,7 +198,10 @@ class Bundle:
             transform = None if not info.transform else PhotoTransform(**info.transform)
         except (TypeError, ValueError) as error:
             raise UnseenError(f"{self._where} has a damaged transform ({error}): make the bundle again") from None
-        backbone = load_backbone(info.name, info.class_ids, weights, info.layer, transform)
+        try:
+            backbone = load_backbone(info.name, info.class_ids, weights, info.layer, transform)
+        except UnseenError as error:  # a module or a file that is gone
+            raise UnseenError(f"{self._where}, its network: {error}", *error.arguments) from None
         self.check_backbone(backbone)
         return backbone
 

@@ -57,7 +57,7 @@ def _show_check(result: dict, taxonomy) -> None:
         "orphans": _some(result["orphans"], taxonomy) or "none",
         "cycles": "none (a cycle would have been an error)",
         "seen classes": f"{result['seen_present']:,} here, {len(missing):,} missing"
-        + (f": {', '.join(missing[:5])}{', ...' if len(missing) > 5 else ''}" if missing else ""),
+        + (f": {', '.join(missing[:5])}{', ...' * (len(missing) > 5)} (train: --skip-missing)" if missing else ""),
         "own classes": f"{result['own']:,}; {restated} what is there" if result["own"] < result["nodes"] else "all",
         "without vector": _some(result["without_vector"], taxonomy) or "none",
         "hops to a seen class": hops,

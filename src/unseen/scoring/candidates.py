@@ -10,7 +10,7 @@ from unseen.assets import fetch_asset
 from unseen.errors import UnseenError
 from unseen.taxonomy import Taxonomy
 from unseen.taxonomy.readers import COLUMNS, read_csv, read_json
-from unseen.taxonomy.search import close_matches, did_you_mean
+from unseen.taxonomy.search import close_matches, did_you_mean, near_ids
 from unseen.taxonomy.sources import BUILT_IN
 from unseen.taxonomy.wordnet import is_wordnet_id
 
@@ -152,12 +152,3 @@ def known_ids(ids: Sequence[str], taxonomy: Taxonomy, where: str) -> list[str]:
         near = did_you_mean(near_ids(unknown, taxonomy))
         raise UnseenError(f"{where}: {len(unknown)} ids are not in the hierarchy: {some}.{near}")
     return list(ids)
-
-
-def near_ids(unknown: Sequence[str], taxonomy: Taxonomy, most: int = 3) -> list[str]:
-    """For ids that a hierarchy lacks, what may be meant: a class of that name, or an id that is spelt nearly so."""
-    found: list[str] = []
-    for text in unknown[:most]:
-        senses = taxonomy.senses(text)
-        found += [f"{sense.id} ({sense.name})" for sense in senses[:1]] or close_matches(text, taxonomy.ids, 1)
-    return list(dict.fromkeys(found))

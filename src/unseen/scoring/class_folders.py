@@ -7,9 +7,8 @@ from pathlib import Path
 
 from unseen.errors import UnseenError
 from unseen.photos import list_classes
-from unseen.scoring.candidates import near_ids
 from unseen.taxonomy import Taxonomy
-from unseen.taxonomy.search import did_you_mean
+from unseen.taxonomy.search import did_you_mean, near_ids
 
 
 def match_folders(names: Sequence[str], taxonomy: Taxonomy, wanted: Collection[str]) -> dict[str, str]:

@@ -21,7 +21,7 @@ from unseen.taxonomy import paths
 from unseen.taxonomy.checks import check_nodes, check_parents
 from unseen.taxonomy.makers import MAKERS
 from unseen.taxonomy.nodes import Node, Sense, as_texts
-from unseen.taxonomy.search import NameIndex, close_matches, did_you_mean
+from unseen.taxonomy.search import NameIndex, close_matches, did_you_mean, near_ids
 
 FORMAT = 1  # of to_json()
 
@@ -142,7 +142,7 @@ class Taxonomy:
         """The row of an id."""
         row = self._rows.get(id)
         if row is None:
-            raise UnseenError(f"{id!r} is not an id of this hierarchy.{did_you_mean(close_matches(id, self.ids))}")
+            raise UnseenError(f"{id!r} is not an id of this hierarchy.{did_you_mean(near_ids([id], self))}")
         return row
 
     def indices(self, ids: Iterable[str]) -> np.ndarray:
@@ -152,7 +152,8 @@ class Taxonomy:
         unknown = [id for id, row in zip(ids, rows, strict=True) if row < 0]
         if unknown:
             listed = ", ".join(map(str, unknown[:10])) + (", ..." if len(unknown) > 10 else "")
-            raise UnseenError(f"{len(unknown):,} of {len(ids):,} ids are not in this hierarchy: {listed}")
+            near = did_you_mean(near_ids(unknown, self))
+            raise UnseenError(f"{len(unknown):,} of {len(ids):,} ids are not in this hierarchy: {listed}.{near}")
         return np.array(rows, np.int64)
 
     @cached_property

@@ -7,8 +7,12 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from unseen.taxonomy.core import Taxonomy
 
 # Beyond this many names a spelling suggestion looks only at those that begin alike.
 MANY_NAMES = 20_000
@@ -78,6 +82,15 @@ def close_matches(text: str, names: Iterable[str], limit: int = 3) -> list[str]:
         if abs(len(folded) - len(wanted)) <= 3 and (len(names) < MANY_NAMES or folded[:2] == wanted[:2]):
             near.setdefault(folded, name)
     return [near[folded] for folded in difflib.get_close_matches(wanted, near, limit, 0.7)]
+
+
+def near_ids(unknown: Sequence[str], taxonomy: Taxonomy, most: int = 3) -> list[str]:
+    """For ids that a hierarchy lacks, what may be meant: a class of that name, or an id that is spelt nearly so."""
+    found: list[str] = []
+    for text in unknown[:most]:
+        senses = taxonomy.senses(text)
+        found += [f"{sense.id} ({sense.name})" for sense in senses[:2]] or close_matches(text, taxonomy.ids, 1)
+    return list(dict.fromkeys(found))
 
 
 def did_you_mean(suggestions: Sequence[str]) -> str:

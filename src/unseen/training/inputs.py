@@ -9,11 +9,10 @@ from pathlib import Path
 from unseen.backbones import Backbone, PhotoTransform, load_backbone
 from unseen.errors import UnseenError
 from unseen.features.store import FeatureStore, SeenFeatures
-from unseen.scoring.candidates import near_ids
 from unseen.semantics import Coverage, Semantics, load_vectors
 from unseen.semantics.text_encoder import encoder_installed, needs_encoder
 from unseen.taxonomy import Taxonomy
-from unseen.taxonomy.search import did_you_mean
+from unseen.taxonomy.search import did_you_mean, near_ids
 
 DEFAULT_METHOD, DEFAULT_GRAPH, DEFAULT_VECTORS, DEFAULT_BACKBONE = "kin", "imagenet", "glove+text", "efficientnet-lite0"
 

@@ -120,12 +120,12 @@ def train(
         return _finished(place, inputs, holdout, asked, tell)
 
     taxonomy, network, seen = inputs.taxonomy, inputs.backbone, inputs.seen
-    checked = _tell_photos(network, taxonomy, check_photos, say)
     encoded = class_vectors(taxonomy, inputs.semantics)
     tell_coverage(encoded.coverage, tell)
     known = network.classifiers()[[id in taxonomy for id in network.class_ids]]
     whole = Problem(taxonomy, encoded, taxonomy.indices(seen), known, seen_features(features, seen, network))
     fitted, hidden = hide(whole, holdout, run.seed)
+    checked = _tell_photos(network, taxonomy, check_photos, say)
     if run.folder is not None:
         with writing(run.folder):
             run.folder.mkdir(parents=True, exist_ok=True)
