@@ -93,6 +93,7 @@ class Method(ABC):
     Settings: ClassVar[type] = NoSettings  # a dataclass of plain JSON values, see `unseen.methods.settings`
     needs_features: ClassVar[bool] = False  # learns from photos of seen classes, and cannot do without
     takes_features: ClassVar[bool] = False  # can learn from photos
+    retired: ClassVar[tuple[str, ...]] = ()  # settings that it had once: bundles that tell them are still understood
 
     def __init_subclass__(cls, **kwargs: Any):
         super().__init_subclass__(**kwargs)

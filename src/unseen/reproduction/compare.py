@@ -117,7 +117,7 @@ def _learned_from(level: Level) -> str:
     if level.seen_train is None:
         return ""
     classes = [photo.class_id for photo in list_photos(level.seen_train)]
-    names = ", ".join(name for name in method_names() if get_method(name).needs_features)
+    names = ", ".join(name for name in method_names() if get_method(name).takes_features)
     return f" Methods that learn from photos ({names}) had {len(classes):,}, of {len(set(classes)):,} seen classes."
 
 

@@ -86,11 +86,17 @@ class Trainings:
         """Why a row cannot be run on this data, or may not be run now; None if it can."""
         if row.vectors == ATTRIBUTES and self.level.attributes is None:
             return "it learns from AWA2's attributes: name AWA2's folder with --awa2"
-        if self.level.seen_train is None and row.vectors != ATTRIBUTES and get_method(row.runs).needs_features:
+        if self.level.seen_train is None and row.vectors != ATTRIBUTES and self.learns_from_photos(row):
             return f"{row.method} learns from photos of seen classes: there are none here"
         if self.only_done and not all(self._plan(row, seed, holdout).is_done for seed in seeds):
             return UNFINISHED
         return None
+
+    def learns_from_photos(self, row: Row) -> bool:
+        """Whether a row's method does: because it must, or because it can and there are photos; see SYNC."""
+        kind = get_method(row.runs)
+        way = row.settings.get("learn_from", getattr(kind.Settings(), "learn_from", "classifiers"))
+        return kind.needs_features or way == "features" or (way == "auto" and self.level.seen_train is not None)
 
     def is_finetuned(self, row: Row) -> bool:
         """A row is finetuned if the paper's is, and there are photos to do it with."""
@@ -100,7 +106,7 @@ class Trainings:
         """The bundle of a row, after stage 2 if it is finetuned; trained only if it is not there."""
         level, plan = self.level, self._plan(row, seed, holdout)
         features = None
-        if get_method(row.runs).needs_features and not is_bundle(plan.place):
+        if self.learns_from_photos(row) and not is_bundle(plan.place):
             features = self._seen_features(row)
         if self.is_first and not is_bundle(plan.place):
             self.say(f"  training {row.method} {plan.settings or ''} seed {seed}")
@@ -144,7 +150,7 @@ class Trainings:
                   "graph": level.graph, "backbone": level.backbone}  # fmt: skip
         if level.weights is not None:
             choice["weights"] = str(level.weights)
-        if kind.needs_features:
+        if self.learns_from_photos(row):
             choice["photos"] = str(level.awa2 if vectors == ATTRIBUTES else level.seen_train)
         place, tuned = self.work / "bundles" / _key(row.runs, choice), None
         if self.is_finetuned(row) and not holdout:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from support.problems import make_problem
+from support.problems import hit_unseen, make_problem, make_world
 from unseen.errors import UnseenError
 from unseen.methods import make_method
 from unseen.methods.baselines.devise import truncated_hinge
@@ -30,10 +30,19 @@ def test_false_label_is_drawn_evenly_from_those_that_break_the_margin():
 
 def test_learns_to_rank_seen_photos():
     problem = make_problem(photos=20, features=8)
-    solution = make_method("devise").fit(problem, Run(show_progress=False))
+    solution = make_method("devise", {"epochs": 100}).fit(problem, Run(show_progress=False))
     scores = solution.projection(problem.features.matrix) @ solution.classifiers[problem.seen].T
     assert (scores.argmax(axis=1) == problem.features.labels).mean() > 0.95
     assert scores.max() <= 1.001  # cosines
+
+
+def test_margin_and_epochs_are_chosen_on_hidden_classes():
+    problem, photos = make_world()
+    solution = make_method("devise", {"epochs": 20}).fit(problem, Run(show_progress=False, device="cpu"))
+    assert hit_unseen(solution, photos) > 0.4  # chance is 0.1
+    chosen = solution.record.chosen
+    assert chosen["margin"] in (0.1, 0.3, 1.0) and chosen["epochs"] in (4, 8, 12, 16, 20)
+    assert solution.record.extra["hidden_hit@1"] > 35  # of 6 hidden classes: chance is 17
 
 
 def test_same_seed_same_solution():

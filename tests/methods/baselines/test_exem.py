@@ -1,43 +1,76 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.decomposition import PCA
 from sklearn.kernel_ridge import KernelRidge
+from sklearn.svm import NuSVR
 
-from support.problems import make_problem
+from support.problems import hit_unseen, make_problem, make_world
 from unseen.errors import UnseenError
+from unseen.features.store import SeenFeatures
 from unseen.methods import make_method
+from unseen.methods.baselines.photo_classes import PhotoClasses
+from unseen.methods.problem import normalise_rows
 from unseen.runtime.run import Run
 
 
-@pytest.mark.parametrize("standardise", [False, True])
-def test_is_nearest_exemplar_of_scikit_learns_regression(standardise):
+@pytest.mark.parametrize(("standardise", "regression"), [(False, "ridge"), (True, "ridge"), (True, "nu-svr")])
+def test_is_nearest_exemplar_of_scikit_learns_regression(standardise, regression):
     problem = make_problem(photos=6, features=5)
-    settings = {"dims": 3, "standardise": standardise, "width": 0.7, "ridge": 0.2}
+    settings = {"dims": 3, "standardise": standardise, "regression": regression, "width": 0.7, "ridge": 0.2}
     solution = make_method("exem", settings).fit(problem, Run())
 
     labels, vectors = problem.features.labels, problem.vectors.matrix
-    points = PCA(3).fit_transform(problem.features.matrix.astype(np.float64))
+    matrix = problem.features.matrix.astype(np.float64)
+    points = PCA(3).fit_transform(matrix / np.linalg.norm(matrix, axis=1, keepdims=True))
     exemplars = np.stack([points[labels == c].mean(axis=0) for c in range(5)])
     if standardise:
-        within = (points - exemplars[labels]).std(axis=0)
+        within = np.mean([points[labels == c].std(axis=0) for c in range(5)], axis=0)
         points, exemplars = points / within, exemplars / within
     mean = exemplars.mean(axis=0)
-    model = KernelRidge(alpha=0.2, kernel="rbf", gamma=0.7).fit(vectors[problem.seen], exemplars - mean)
-    predicted = mean + model.predict(vectors)
+    if regression == "ridge":
+        model = KernelRidge(alpha=0.2, kernel="rbf", gamma=0.7).fit(vectors[problem.seen], exemplars - mean)
+        predicted = mean + model.predict(vectors)
+    else:
+        machines = [NuSVR(gamma=0.7, nu=0.5, C=1.0).fit(vectors[problem.seen], e) for e in exemplars.T]
+        predicted = np.stack([machine.predict(vectors) for machine in machines], axis=1)
     distance = ((points[:, None] - predicted[None]) ** 2).sum(axis=-1)
 
     scores = solution.projection(problem.features.matrix) @ solution.classifiers.T
     # A photo's own |z|^2 is the same for all classes and left out of the score.
-    assert np.allclose(scores - (points**2).sum(axis=1)[:, None], -distance, atol=1e-3)
+    assert np.allclose(scores - (points**2).sum(axis=1)[:, None], -distance, atol=2e-2, rtol=1e-3)
 
 
-def test_settings_are_chosen_by_leave_one_out():
-    problem = make_problem(photos=4)
-    record = make_method("exem").fit(problem, Run()).record
+def test_settings_are_chosen_by_accuracy_on_left_out_classes():
+    problem, photos = make_world()
+    solution = make_method("exem", {"dims": 8}).fit(problem, Run())
+    assert hit_unseen(solution, photos) > 0.5  # chance is 0.1
+    found = solution.record.extra["hidden_hit@1"]
     for width, ridge in ((0.25, 10.0), (4.0, 0.03)):
-        assert record.loss <= make_method("exem", {"width": width, "ridge": ridge}).fit(problem, Run()).record.loss
+        data = PhotoClasses.of(problem, "exem")
+        data = replace(data, matrix=normalise_rows(data.matrix))
+        accuracies = []
+        for rest, out in data.folds(5, 0):
+            seen = replace(problem, seen=problem.seen[rest.seen], classifiers=problem.classifiers[rest.seen],
+                           features=SeenFeatures(rest.matrix, rest.labels))  # fmt: skip
+            fitted = make_method("exem", {"dims": 8, "width": width, "ridge": ridge}).fit(seen, Run())
+            rows = problem.seen[out.seen]
+            accuracies.append(out.accuracy(fitted.projection(out.matrix) @ fitted.classifiers[rows].T))
+        assert found >= 100 * np.mean(accuracies) - 0.01
+
+
+def test_bundles_of_version_0_1_can_grow():
+    """Their rows are [e(u), -|e(u)|^2], for a projection to principal components."""
+    problem = make_problem(photos=4)
+    method = make_method("exem")
+    state = method.fit(problem, Run()).state
+    old = {key: array for key, array in state.items() if key not in ("axes", "mean")}
+    rows = method.predict(problem, old)
+    assert rows.shape == (len(problem.taxonomy), state["dual"].shape[1] + 1)
+    assert np.allclose(rows[:, -1], -np.square(rows[:, :-1]).sum(axis=1), rtol=1e-4)
 
 
 def test_grown_rows_need_no_refit():

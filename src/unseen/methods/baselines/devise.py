@@ -2,32 +2,42 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 
-from unseen.errors import UnseenError
 from unseen.methods.base import Solution
 from unseen.methods.baselines.minibatches import MinibatchSettings, minimise
+from unseen.methods.baselines.photo_classes import PhotoClasses, best
 from unseen.methods.baselines.word_space import WordSpace
-from unseen.methods.problem import Problem, normalise_rows
+from unseen.methods.problem import Problem
 from unseen.methods.projections import Linear
 from unseen.methods.records import FitRecord
 from unseen.methods.registry import register
-from unseen.methods.settings import NOT_NEGATIVE
+from unseen.methods.settings import AT_LEAST_1, NOT_NEGATIVE, POSITIVE
 from unseen.runtime.run import Run
+
+if TYPE_CHECKING:
+    import torch
+
+
+MARGINS = (0.1, 0.3, 1.0)  # the paper's first
+CHECKS = 5  # times at which the number of epochs may end
 
 
 @dataclass(frozen=True)
 class DeViSESettings(MinibatchSettings):
-    """Settings of DeViSE, besides those of `MinibatchSettings`.
+    """Settings of DeViSE, besides those of `MinibatchSettings`; `epochs` is the most that are done.
 
     Args:
-        margin: By how much the right label must win; the default is the paper's.
+        margin: By how much the right label must win (the paper's: 0.1); None: chosen on hidden seen classes.
+        hidden: Share of the seen classes that is hidden to choose the margin and the number of epochs.
     """
 
-    margin: Annotated[float, NOT_NEGATIVE] = 0.1
+    epochs: Annotated[int, AT_LEAST_1] = 50
+    margin: Annotated[float | None, NOT_NEGATIVE] = None
+    hidden: Annotated[float, POSITIVE] = 0.2
 
 
 @register("devise")
@@ -38,7 +48,8 @@ class DeViSE(WordSpace):
 
     As in the paper the sum is cut after the first false label, in random order, that breaks the margin: that is one
     label drawn evenly from those that break it, and the gradient is its term alone. False labels are the seen classes
-    that have a vector. Class u scores cos(M f, s_u). The network underneath stays as it is.
+    with photos and a vector. Class u scores cos(M f, s_u). The network underneath stays as it is. The margin and the
+    number of epochs are those with which photos of hidden seen classes best find theirs, averaged over classes.
 
     Shapes: f is D long, s_u S long; the class matrix is N x S.
 
@@ -50,32 +61,64 @@ class DeViSE(WordSpace):
     needs_features = True
 
     def fit(self, problem: Problem, run: Run) -> Solution:
+        data, s = PhotoClasses.of(problem, self.name), self.settings
+        margins = MARGINS if s.margin is None else (s.margin,)
+        margin, epochs, accuracy = margins[0], s.epochs, None
+        split = data.hidden(s.hidden, run.seed)
+        if split is not None:
+            accuracy, margin, epochs = best([trial for value in margins for trial in self._try(*split, value, run)])
+        model = _Model(data, float(margin), s, run)
+        loss = model.train(int(epochs), run)
+        projection = Linear(model.map(), normalise=True)
+        extra = {} if accuracy is None else {"hidden_hit@1": round(100 * accuracy, 2)}
+        chosen = {"margin": margin, "epochs": int(epochs)}
+        record = FitRecord(loss=loss, epochs=int(epochs), weights=projection.matrix.size, chosen=chosen, extra=extra)
+        return Solution(self.predict(problem, {}), projection, record=record)
+
+    def _try(self, rest: PhotoClasses, out: PhotoClasses, margin: float, run: Run) -> list[tuple[float, ...]]:
+        """(accuracy on hidden classes, margin, epochs) at each of a few moments."""
+        model, tried, done = _Model(rest, margin, self.settings, run), [], 0
+        quiet = replace(run, folder=None, records=[])  # only the last training is logged
+        for end in np.unique(np.linspace(0, self.settings.epochs, CHECKS + 1).astype(int))[1:]:
+            model.train(int(end) - done, quiet, f"DeViSE on hidden classes, margin {margin:g}")
+            done = int(end)
+            tried.append((out.accuracy(out.matrix @ model.map() @ out.vectors.T), margin, done))
+        return tried
+
+
+class _Model:
+    """M, and what it is trained on, on one device."""
+
+    def __init__(self, data: PhotoClasses, margin: float, settings: DeViSESettings, run: Run):
         import torch
 
-        store = problem.require_features(self.name)
-        vectors = normalise_rows(problem.vectors.matrix[problem.seen])
-        known = np.linalg.norm(vectors, axis=1) > 0
-        photos = known[store.labels]
-        if not photos.any():
-            raise UnseenError("devise: no seen class with photos has a word vector, so there is nothing to learn from")
+        self.margin, self.settings, device = margin, settings, run.torch_device()
         # Features of length about 1, so that one learning rate fits all networks.
-        scale = float(np.linalg.norm(store.matrix[photos], axis=1).mean()) or 1.0
-        features = torch.from_numpy(store.matrix[photos] / np.float32(scale))
-        labels = torch.from_numpy(store.labels[photos].astype(np.int64))
-        words, with_vector = torch.from_numpy(vectors), torch.from_numpy(known)
+        self.scale = float(np.linalg.norm(data.matrix, axis=1).mean()) or 1.0
+        self.features = torch.from_numpy(np.ascontiguousarray(data.matrix, np.float32))
+        self.labels = torch.from_numpy(data.labels.astype(np.int64))
+        self.words = torch.from_numpy(data.vectors).to(device)
+        self.generator = torch.Generator().manual_seed(run.seed)
+        self.matrix = torch.zeros(data.matrix.shape[1], data.vectors.shape[1], device=device, requires_grad=True)
+        self.optimiser = torch.optim.Adam([self.matrix], lr=settings.learning_rate, weight_decay=settings.weight_decay)
 
-        generator = torch.Generator().manual_seed(run.seed)
-        matrix = torch.zeros(features.shape[1], vectors.shape[1], requires_grad=True)
-        optimiser = torch.optim.Adam([matrix], lr=self.settings.learning_rate, weight_decay=self.settings.weight_decay)
+    def map(self) -> np.ndarray:
+        """M, D x S."""
+        return self.matrix.detach().cpu().numpy() / self.scale
+
+    def train(self, epochs: int, run: Run, what: str = "DeViSE") -> float:
+        """So many more epochs; the mean loss over the last one."""
+        import torch
+
+        everything = torch.ones(len(self.words), dtype=torch.bool, device=self.words.device)
 
         def loss_of(chosen: torch.Tensor) -> torch.Tensor:
-            scores = features[chosen] @ matrix @ words.T
-            return truncated_hinge(scores, labels[chosen], with_vector, self.settings.margin, generator)
+            photos, labels = (part[chosen].to(self.words.device) for part in (self.features, self.labels))
+            scores = (photos / self.scale) @ self.matrix @ self.words.T
+            return truncated_hinge(scores, labels, everything, self.margin, self.generator)
 
-        loss = minimise("DeViSE", loss_of, len(features), optimiser, self.settings, generator, run)
-        projection = Linear(matrix.detach().numpy() / scale, normalise=True)
-        record = FitRecord(loss=loss, epochs=self.settings.epochs, weights=matrix.numel())
-        return Solution(self.predict(problem, {}), projection, record=record)
+        settings = replace(self.settings, epochs=epochs)
+        return minimise(what, loss_of, len(self.features), self.optimiser, settings, self.generator, run)
 
 
 def truncated_hinge(scores, labels, candidates, margin: float, generator):
@@ -88,7 +131,7 @@ def truncated_hinge(scores, labels, candidates, margin: float, generator):
     own = scores.gather(1, labels[:, None])
     excess = margin - own + scores
     breaks = (excess.detach() > 0) & candidates
-    breaks[torch.arange(len(labels)), labels] = False
-    lottery = torch.rand(scores.shape, generator=generator).masked_fill(~breaks, -1.0)
+    breaks[torch.arange(len(labels), device=labels.device), labels] = False
+    lottery = torch.rand(scores.shape, generator=generator).to(scores.device).masked_fill(~breaks, -1.0)
     drawn = lottery.argmax(dim=1, keepdim=True)
     return (excess.gather(1, drawn) * breaks.gather(1, drawn)).mean()

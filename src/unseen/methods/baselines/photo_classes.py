@@ -86,6 +86,15 @@ def class_means(points: np.ndarray, labels: np.ndarray, classes: int) -> np.ndar
     return np.asarray(members @ points) / np.maximum(count, 1)[:, None]
 
 
+def second_moment(points: np.ndarray, chunk: int = 8192) -> np.ndarray:
+    """X'X in double precision (D x D), without a copy of X in it."""
+    total = np.zeros((points.shape[1], points.shape[1]))
+    for start in range(0, len(points), chunk):
+        part = points[start : start + chunk].astype(np.float64)
+        total += part.T @ part
+    return total
+
+
 def best(tried: Sequence[tuple[float, ...]]) -> tuple[float, ...]:
     """Of (accuracy, setting, ...) the most accurate; of equal ones the first, so list plainer settings first."""
     return max(tried, key=lambda trial: trial[0])

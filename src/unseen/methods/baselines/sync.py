@@ -7,36 +7,42 @@ from typing import Annotated, Literal
 
 import numpy as np
 
-from unseen.errors import UnseenError
-from unseen.features.store import SeenFeatures
 from unseen.methods.base import Method, Solution
-from unseen.methods.baselines.minibatches import MinibatchSettings, minimise
+from unseen.methods.baselines.photo_classes import PhotoClasses, best
+from unseen.methods.baselines.squared_hinge import one_vs_other
 from unseen.methods.problem import Problem, normalise_rows
-from unseen.methods.projections import Append1
+from unseen.methods.projections import Append1, Unit
 from unseen.methods.records import FitRecord
 from unseen.methods.registry import register
 from unseen.methods.ridge import Ridges, leave_one_out
-from unseen.methods.settings import POSITIVE
+from unseen.methods.settings import AT_LEAST_1, AT_LEAST_2, POSITIVE
 from unseen.runtime.run import Run
 
 SIGMAS = (0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0)
-RIDGES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
+RIDGES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)  # of the regression on classifiers
+REGULARISERS = (1e-3, 1e-4, 1e-5)  # lambda, on photos; each start is the solution before
 CHUNK = 8192
 
 
 @dataclass(frozen=True)
-class SYNCSettings(MinibatchSettings):
-    """Settings of SYNC, besides those of `MinibatchSettings`.
+class SYNCSettings:
+    """Settings of SYNC.
 
     Args:
         learn_from: `features`, `classifiers`, or `auto`: features where there are any.
         sigma: Width of a phantom; None: chosen on seen classes.
-        ridge: Of the regression; None: chosen on seen classes.
+        regulariser: lambda, where it learns from photos; None: chosen on seen classes.
+        ridge: Of the regression on classifiers; None: chosen on seen classes.
+        folds: Into how many parts the seen classes are split for these choices; the default is the paper's.
+        iterations: Of L-BFGS, at most, for each lambda.
     """
 
     learn_from: Literal["auto", "features", "classifiers"] = "auto"
     sigma: Annotated[float | None, POSITIVE] = None
+    regulariser: Annotated[float | None, POSITIVE] = None
     ridge: Annotated[float | None, POSITIVE] = None
+    folds: Annotated[int, AT_LEAST_2] = 5
+    iterations: Annotated[int, AT_LEAST_1] = 30
 
 
 @register("sync")
@@ -47,14 +53,18 @@ class SYNC(Method):
 
     One phantom sits at each seen class's vector, as in the paper. Two ways to find the base classifiers:
 
-    `features`     the paper's one-vs-other: minimise over photos and seen classes the squared hinge
-                   max(0, 1 - y_nc w_c . x_n)^2 + weight_decay/2 sum_c |w_c|^2;
-    `classifiers`  no photos at hand: ridge regression of the network's seen classifiers, V = (S'S + ridge I)^-1 S' W.
+    `features`     SYNC as published, one-vs-other: over photos x_n of length 1 and seen classes, without a bias,
+                   min_V  mean_n sum_c max(0, 1 - y_nc w_c . x_n)^2 + lambda/2 sum_c |w_c|^2.
+                   With as many phantoms as classes any w_c can be had, so that this is a support vector machine for
+                   each class, and V = S^-1 W. lambda and sigma are chosen together by class-wise cross-validation:
+                   the pair with which photos of left-out classes are best recognised among those.
+    `classifiers`  not SYNC but a ridge regression in its form, for want of photos: of the network's seen classifiers,
+                   V = (S'S + ridge I)^-1 S' W, sigma and ridge chosen by leave-one-out error. Rows are normalised, as
+                   for every method that predicts classifiers here. Tables name it "SYNC on classifiers".
 
-    `auto` takes features where there are any. sigma and ridge are chosen by leave-one-out error of the regression on
-    seen classes, in both ways. Rows are normalised, as for every method that predicts classifiers here.
+    `auto` takes features where there are any.
 
-    Shapes: a_c and b_r are S long, v_r and w_c P long; with R phantoms, s is N x R and V is R x P.
+    Shapes: a_c and b_r are S long, v_r and w_c D or P long; with R phantoms, s is N x R and V is R x D or R x P.
 
     Args:
         settings: See `SYNCSettings`.
@@ -62,46 +72,75 @@ class SYNC(Method):
 
     Settings = SYNCSettings
     takes_features = True
+    retired = ("epochs", "batch", "learning_rate", "weight_decay")
 
     def fit(self, problem: Problem, run: Run) -> Solution:
         way = self.settings.learn_from
         if way == "auto":
             way = "classifiers" if problem.features is None else "features"
-        vectors = normalise_rows(problem.vectors.matrix[problem.seen])
-        targets = problem.targets()
-        sigma, ridge, error = self._choose(vectors, targets)
-        if way == "features":
-            store = problem.require_features(self.name)
-            present = np.unique(store.labels)
-            if not len(present):
-                raise UnseenError("sync: the feature store holds no photo of a seen class")
-            phantoms = vectors[present]
-            store = SeenFeatures(store.matrix, np.searchsorted(present, store.labels))
-            bases, loss = self._one_vs_other(shares(phantoms, phantoms, sigma), store, run)
-        else:
-            phantoms = vectors
-            mix = shares(vectors, phantoms, sigma).astype(np.float64)
-            bases = np.linalg.solve(mix.T @ mix + ridge * np.eye(len(phantoms)), mix.T @ targets)
-            loss = error
-        state = {
-            "phantoms": phantoms,
-            "bases": bases.astype(np.float32),
-            "sigma": np.array([sigma], np.float32),
-        }
-        chosen = {"sigma": sigma, "ridge": ridge, "learn_from": way}
-        record = FitRecord(weights=bases.size, chosen=chosen, loss=loss, extra={"phantoms": len(phantoms)})
-        return Solution(self.predict(problem, state), Append1(), state, record)
+        return self._from_photos(problem, run) if way == "features" else self._from_classifiers(problem)
 
     def predict(self, problem: Problem, state: dict[str, np.ndarray], rows: np.ndarray | None = None) -> np.ndarray:
         rows = problem.rows_or_all(rows)
-        classes = np.empty((len(rows), state["bases"].shape[1]), np.float32)
+        bases, sigma = state["bases"], float(state["sigma"][0])
+        classes = np.empty((len(rows), bases.shape[1]), np.float32)
         for start in range(0, len(rows), CHUNK):
             part = slice(start, start + CHUNK)
             vectors = normalise_rows(problem.vectors.matrix[rows[part]])
-            classes[part] = shares(vectors, state["phantoms"], float(state["sigma"][0])) @ state["bases"]
-        return normalise_rows(classes)
+            classes[part] = shares(vectors, state["phantoms"], sigma) @ bases
+        return classes if "from_photos" in state else normalise_rows(classes)
 
-    def _choose(self, vectors: np.ndarray, targets: np.ndarray) -> tuple[float, float, float]:
+    def _from_photos(self, problem: Problem, run: Run) -> Solution:
+        data = PhotoClasses.of(problem, self.name)
+        regulariser, sigma, accuracy = self._choose(data, run)
+        weights, loss = one_vs_other(normalise_rows(data.matrix), data.labels, len(data), [regulariser],
+                                     self.settings.iterations, run)[0]  # fmt: skip
+        bases = _bases(data.vectors, weights, sigma)
+        mean = np.zeros(data.matrix.shape[1], np.float32)
+        state = {
+            "phantoms": data.vectors,
+            "bases": np.pad(bases, ((0, 0), (0, 1))).astype(np.float32),  # no bias
+            "sigma": np.array([sigma], np.float32),
+            "from_photos": np.ones(1, np.float32),
+        }
+        chosen = {"sigma": sigma, "regulariser": regulariser, "learn_from": "features"}
+        extra: dict = {"phantoms": len(data)}
+        extra |= {} if accuracy is None else {"hidden_hit@1": round(100 * accuracy, 2)}
+        record = FitRecord(weights=bases.size, chosen=chosen, loss=loss, extra=extra)
+        return Solution(self.predict(problem, state), Unit(mean), state, record)
+
+    def _choose(self, data: PhotoClasses, run: Run) -> tuple[float, float, float | None]:
+        """lambda and sigma with the best class-averaged accuracy on left-out classes, and that accuracy."""
+        s = self.settings
+        regularisers = REGULARISERS if s.regulariser is None else (s.regulariser,)
+        sigmas = SIGMAS if s.sigma is None else (s.sigma,)
+        pairs = [(regulariser, sigma) for regulariser in regularisers for sigma in sigmas]
+        found = []
+        for rest, out in data.folds(s.folds, run.seed) if len(pairs) > 1 else ():
+            photos = normalise_rows(out.matrix)
+            solved = one_vs_other(normalise_rows(rest.matrix), rest.labels, len(rest), regularisers, s.iterations, run)
+            accuracies = []
+            for weights, _ in solved:
+                for sigma in sigmas:
+                    mixed = shares(out.vectors, rest.vectors, sigma) @ _bases(rest.vectors, weights, sigma)
+                    accuracies.append(out.accuracy(photos @ mixed.T))
+            found.append(accuracies)
+        if not found:  # given, or too few classes to leave any out
+            return regularisers[len(regularisers) // 2], sigmas[len(sigmas) // 2], None
+        accuracy, place = best([(value, i) for i, value in enumerate(np.mean(found, axis=0))])
+        return *pairs[int(place)], float(accuracy)
+
+    def _from_classifiers(self, problem: Problem) -> Solution:
+        phantoms, targets = normalise_rows(problem.vectors.matrix[problem.seen]), problem.targets()
+        sigma, ridge, error = self._choose_regression(phantoms, targets)
+        mix = shares(phantoms, phantoms, sigma).astype(np.float64)
+        bases = np.linalg.solve(mix.T @ mix + ridge * np.eye(len(phantoms)), mix.T @ targets)
+        state = {"phantoms": phantoms, "bases": bases.astype(np.float32), "sigma": np.array([sigma], np.float32)}
+        chosen = {"sigma": sigma, "ridge": ridge, "learn_from": "classifiers"}
+        record = FitRecord(weights=bases.size, chosen=chosen, loss=error, extra={"phantoms": len(phantoms)})
+        return Solution(self.predict(problem, state), Append1(), state, record)
+
+    def _choose_regression(self, vectors: np.ndarray, targets: np.ndarray) -> tuple[float, float, float]:
         """sigma and ridge with the least leave-one-out squared error on the seen classifiers, and that error.
 
         With phantoms fixed, S V is ridge regression with the kernel S S'.
@@ -118,28 +157,13 @@ class SYNC(Method):
         error, sigma, ridge = min(tried)
         return sigma, ridge, error
 
-    def _one_vs_other(self, mix: np.ndarray, store: SeenFeatures, run: Run) -> tuple[np.ndarray, float]:
-        """Base classifiers (R x D+1) that minimise the squared hinge, by Adam over batches of photos."""
-        import torch
 
-        scale = float(np.linalg.norm(store.matrix, axis=1).mean()) or 1.0  # so that one learning rate fits all networks
-        features = torch.from_numpy(np.pad(store.matrix / np.float32(scale), ((0, 0), (0, 1)), constant_values=1.0))
-        labels, shares_ = torch.from_numpy(store.labels.astype(np.int64)), torch.from_numpy(mix)
-        generator = torch.Generator().manual_seed(run.seed)
-        bases = torch.zeros(mix.shape[1], features.shape[1], requires_grad=True)
-        optimiser = torch.optim.Adam([bases], lr=self.settings.learning_rate)
-
-        def loss_of(chosen: torch.Tensor) -> torch.Tensor:
-            classifiers = shares_ @ bases
-            sign = torch.full((len(chosen), len(mix)), -1.0)
-            sign[torch.arange(len(chosen)), labels[chosen]] = 1.0
-            hinge = torch.relu(1 - sign * (features[chosen] @ classifiers.T)).square().sum(dim=1).mean()
-            return hinge + self.settings.weight_decay / 2 * classifiers.square().sum()
-
-        loss = minimise("SYNC", loss_of, len(features), optimiser, self.settings, generator, run)
-        learned = bases.detach().numpy().copy()
-        learned[:, :-1] /= scale
-        return learned, loss
+def _bases(vectors: np.ndarray, weights: np.ndarray, sigma: float) -> np.ndarray:
+    """V with S V = W; of all of them the smallest, should vectors coincide."""
+    mix = shares(vectors, vectors, sigma).astype(np.float64)
+    values, basis = np.linalg.eigh(mix @ mix.T)
+    kept = values > 1e-10 * values.max()
+    return mix.T @ ((basis[:, kept] / values[kept]) @ (basis[:, kept].T @ weights))
 
 
 def shares(vectors: np.ndarray, phantoms: np.ndarray, sigma: float) -> np.ndarray:
