@@ -22,12 +22,22 @@ from unseen.evaluation.protocol import evaluate
 from unseen.finetuning import FinetuneSettings, finetune
 from unseen.reproduction.levels import LENGTHS, find_level
 from unseen.reproduction.recipe import Row
+from unseen.reproduction.tables import deviation
 from unseen.reproduction.trainings import Trainings
 from unseen.runtime.files import write_atomically
 from unseen.runtime.run import Run
 from unseen.scoring.candidates import AUTHORS_LISTS
 
 METHODS = ("dgp", "sgcn", "kin")
+LAST, WHOLE = -1, 0  # stages that are frozen: all but the last one, or none
+CHOICES = (  # what `choose` tries: method, frozen stages, epochs, learning rate, factor of the logits
+    ("dgp", LAST, 3, 0.003, 3.0),
+    ("dgp", LAST, 3, 0.01, 3.0),
+    ("dgp", LAST, 3, 0.03, 3.0),
+    ("dgp", WHOLE, 1, 0.0003, 3.0),
+    ("kin", LAST, 3, 0.01, 3.0),
+    ("sgcn", LAST, 3, 0.01, 3.0),
+)
 COMMAND = "python benchmarks/finetune_effect.py"
 
 
@@ -36,13 +46,8 @@ def main() -> None:
     level = find_level(arguments.photos)
     work = Trainings(arguments.work, level, LENGTHS[level.name], workers=arguments.workers, say=print)
     if arguments.action == "choose":
-        for learning_rate in arguments.learning_rates:
-            for method in arguments.methods:
-                settings = FinetuneSettings(
-                    epochs=arguments.epochs, batch=work.lengths.finetune_batch, learning_rate=learning_rate,
-                    scale=arguments.scale, freeze_stages=arguments.freeze_stages,
-                )  # fmt: skip
-                choose(work, method, settings)
+        for choice in CHOICES:
+            print(json.dumps(choose(work, *choice)), flush=True)
         return
     runs = {method: [measure(work, method, seed) for seed in arguments.seeds] for method in arguments.methods}
     text = page(work, runs)
@@ -58,10 +63,6 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--methods", nargs="+", default=METHODS)
     parser.add_argument("--seeds", nargs="+", type=int, default=(0, 1, 2))
-    parser.add_argument("--learning-rates", nargs="+", type=float, default=(0.003, 0.01, 0.03))
-    parser.add_argument("--scale", type=float, default=3.0)
-    parser.add_argument("--epochs", type=int, default=3)
-    parser.add_argument("--freeze-stages", type=int, default=-1)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--markdown", type=Path)
     return parser.parse_args()
@@ -116,7 +117,8 @@ def page(work: Trainings, runs: dict[str, list[dict[str, list[float]]]]) -> str:
             before, after = np.array([run[key] for run in measured]).T
             cells += [spread(before), spread(after), spread(after - before, "+")]
         lines.append(f"| {key} | " + " | ".join(cells) + " |")
-    choices = [json.loads(path.read_text()) for path in sorted(work.work.glob("choices/*.json"))]
+    places = [place_of(work, *choice) for choice in CHOICES]
+    choices = [json.loads(place.read_text()) for place in places if place.exists()]
     if choices:
         lines += [
             "",
@@ -145,20 +147,27 @@ def trained_part(frozen: int) -> str:
 
 def spread(values: np.ndarray, sign: str = "") -> str:
     """Mean ± standard deviation over seeds."""
-    return f"{values.mean():{sign}.1f} ± {values.std(ddof=1):.1f}" if len(values) > 1 else f"{values.mean():{sign}.1f}"
+    return f"{values.mean():{sign}.1f} ± {deviation(values):.1f}" if len(values) > 1 else f"{values.mean():{sign}.1f}"
 
 
 # -- the choice of settings, on photos of seen-train alone -------------------------------------------------------------
 
 
-def choose(work: Trainings, method: str, settings: FinetuneSettings) -> None:
+def place_of(work: Trainings, method: str, frozen: int, epochs: int, rate: float, scale: float) -> Path:
+    """Where the result of a choice is kept."""
+    return work.work / "choices" / f"{method}-{frozen}-{epochs}-{rate:g}-{scale:g}.json"
+
+
+def choose(work: Trainings, method: str, frozen: int, epochs: int, rate: float, scale: float) -> dict:
     """Train on a part of seen-train; keep and tell what that does to the rest of it."""
-    name = f"{method}-{settings.freeze_stages}-{settings.epochs}-{settings.learning_rate:g}-{settings.scale:g}"
-    place = work.work / "choices" / f"{name}.json"
+    place = place_of(work, method, frozen, epochs, rate, scale)
+    settings = FinetuneSettings(
+        epochs=epochs, batch=work.lengths.finetune_batch, learning_rate=rate, scale=scale, freeze_stages=frozen
+    )
     if not place.exists():
         result = {"method": method, "settings": asdict(settings)}
         parts = split_classes(work.level.seen_train, work.work / "choices" / "photos")
-        bundle, tuned = work.bundle(Row(method, method)), work.work / "choices" / name
+        bundle, tuned = work.bundle(Row(method, method)), place.with_suffix("")
         after = finetune(bundle, parts["train"], tuned, settings, Run(resume=True), workers=work.workers)
         for when, each in (("before", bundle), ("after", after)):
             model = unseen.load(each)
@@ -168,7 +177,7 @@ def choose(work: Trainings, method: str, settings: FinetuneSettings) -> None:
             }
         write_atomically(place, json.dumps(result, indent=1).encode())
         shutil.rmtree(tuned)
-    print(name, place.read_text(), flush=True)
+    return json.loads(place.read_text())
 
 
 def split_classes(photos: Path, place: Path) -> dict[str, Path]:

@@ -127,6 +127,18 @@ def test_ties(model, photos):
     assert hits == {"realistic": 25.0, "optimistic": 100.0, "pessimistic": 0.0}
 
 
+def test_ties_between_the_groups_count_by_one_rule(model, photos):
+    """With all classes alike, seen and unseen accuracy are Hit@1 as the tables of each group alone have it."""
+    flat = Solution(np.ones_like(model.bundle.solution.classifiers), Append1())
+    alike = ZeroShotClassifier(replace(model.bundle, solution=flat), tiny_network.build(), device="cpu")
+    listed = ["cat", "saw", "pet"]
+    both = evaluate(alike, photos, listed, with_seen=True, photos_of="both").generalised
+    for group in ("seen", "unseen"):
+        alone = evaluate(alike, photos, listed, with_seen=True, photos_of=group)
+        assert (both["image"][group], both["class"][group]) == (alone.image["hit@1"], alone.class_["hit@1"])
+        assert both["class"][group] == pytest.approx(100 / 8, abs=0.01)  # eight candidates
+
+
 def test_no_answer_is_a_miss(model, photos):
     """Where a method has no answer for the true class, as the network alone for unseen ones, it misses."""
     answers = model.bundle.is_seen

@@ -22,7 +22,7 @@ from unseen.reproduction.analysis import analyse
 from unseen.reproduction.levels import LENGTHS, Lengths, Level, find_level, link_some
 from unseen.reproduction.recipe import ORDER, Row, load_recipe
 from unseen.reproduction.report import load_results, write_report
-from unseen.reproduction.tables import ON_IMAGENET, combine, read_result
+from unseen.reproduction.tables import ON_IMAGENET, combine, deviation, read_result
 from unseen.reproduction.trainings import Trainings
 from unseen.scoring.candidates import paper_list
 from unseen.taxonomy import Taxonomy
@@ -282,6 +282,7 @@ def test_combine():
     runs = [{"a": {"hit@1": 1.0, "hit@2": None}}, {"a": {"hit@1": 3.0, "hit@2": 2.0}}]
     assert combine(runs, np.mean) == {"a": {"hit@1": 2.0, "hit@2": None}}
     assert combine(runs, np.std)["a"]["hit@1"] == 1.0
+    assert deviation([1.0, 2.0, 6.0]) == pytest.approx(7**0.5)  # 4 + 1 + 9, over 2
 
 
 @pytest.mark.slow

@@ -162,6 +162,7 @@ def evaluate(
     position = {id: place for place, id in enumerate(ids_of_candidates)}
     is_seen = bundle.is_seen[rows]
     counter = HitCounter(ids_of_candidates, ks, ties)
+    first = HitCounter(ids_of_candidates, (1,), ties)  # ties between the groups count as all ties do
     curve = SeenUnseenCurve(is_seen) if is_seen.any() and not is_seen.all() else None
     judge = model.judge(candidates, shift, with_seen)
     verdicts = None if sure is None else HierarchicalCounter(judge, check_sureness(sure))
@@ -188,6 +189,7 @@ def evaluate(
             else:
                 found = scorer.generalised_ranks(points, rows[own])
                 curve.update(own, found.margin, hits(found.own_greater, found.own_equal, 1, ties))
+                first.update(own, found.greater, found.equal)
                 if detective is not None:
                     detective.update(bundle.head, features, own, found)
             counter.update(own, found.greater, found.equal)
@@ -208,7 +210,7 @@ def evaluate(
         seen_shift=shift or 0.0,
         image=_rounded(counter.by_image()),
         class_=_rounded(counter.by_class()),
-        generalised=_generalised(curve, shift or 0.0),
+        generalised=_generalised(curve, first),
         novelty=None if detective is None else detective.figures(),
         per_class=counter.table(),
         curve=curve,
@@ -315,17 +317,27 @@ class _Detective:
         return result | {"harmonic": None if harmonic is None else round(harmonic, 2)}
 
 
-def _generalised(curve: SeenUnseenCurve | None, shift: float) -> dict[str, Any] | None:
-    """Seen and unseen accuracy, their harmonic mean and the area under the curve over all shifts, both averages."""
+def _generalised(curve: SeenUnseenCurve | None, first: HitCounter) -> dict[str, Any] | None:
+    """Seen and unseen accuracy, their harmonic mean and the area under the curve over all shifts, both averages.
+
+    The accuracies are Hit@1 as `image` and `class` have it, of each group: a photo for which seen and unseen classes
+    tie counts as it does there. On the curve, where only margins are known, it counts half.
+    """
     if curve is None or curve.area() is None:
         return None
+    seen = {id for id, is_seen in zip(first.classes, curve.is_seen, strict=True) if is_seen}
     result = {}
     for average in ("image", "class"):
-        now, best = curve.at(shift, average), curve.best(average)
+        shares = {}
+        for group, wanted in (("seen", True), ("unseen", False)):
+            rows = [row for row in first.table() if (row["id"] in seen) == wanted]
+            weights = [row["photos"] if average == "image" else 1 for row in rows]
+            shares[group] = float(np.average([row["hit@1"] for row in rows], weights=weights))
+        best = curve.best(average)
+        harmonic = harmonic_mean(shares["seen"], shares["unseen"]) or 0.0
         result[average] = {
-            "seen": round(now.seen, 2),
-            "unseen": round(now.unseen, 2),
-            "harmonic": round(now.harmonic, 2),
+            **{group: round(share, 2) for group, share in shares.items()},
+            "harmonic": round(harmonic, 2),
             "ausuc": round(curve.area(average) or 0.0, 4),
             "best_shift_in_hindsight": best.shift,  # scores have no fixed scale: not rounded
             "best_harmonic_in_hindsight": round(best.harmonic, 2),

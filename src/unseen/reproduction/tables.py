@@ -122,7 +122,7 @@ class Reproduction(Trainings):
         runs = [self._measure(recipe, row, seed, coverage) for seed in recipe.seeds]
         tuned = self.lengths.finetune_epochs if self.is_finetuned(row) and self.level.name != "embedded" else 0
         entry = {"epochs": self.epochs(row), "finetune_epochs": tuned, "measured": combine(runs, np.mean)}
-        return entry | ({"deviation": combine(runs, np.std)} if len(runs) > 1 else {})
+        return entry | ({"deviation": combine(runs, deviation)} if len(runs) > 1 else {})
 
     def _measure(self, recipe: Recipe, row: Row, seed: int, coverage: dict) -> dict[str, Any]:
         if self.level.name == "embedded":
@@ -202,6 +202,11 @@ def circumstances() -> dict[str, str]:
     versions = {name: version(name) for name in ("unseen", "torch", "numpy")}
     now = datetime.now(timezone.utc).isoformat(timespec="seconds")
     return {"at": now, "python": platform.python_version(), "machine": platform.machine(), **versions}
+
+
+def deviation(values: Sequence[float]) -> float:
+    """What follows a ± everywhere: the standard deviation of a few runs, with n - 1 below."""
+    return float(np.std(values, ddof=1))
 
 
 def combine(runs: Sequence[Any], reduce: Callable) -> Any:
