@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import lzma
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +14,7 @@ import numpy as np
 import pytest
 
 from unseen import assets
+from unseen.assets import embedded
 from unseen.errors import UnseenError
 from unseen.runtime.files import sha256
 
@@ -96,3 +99,36 @@ def test_assets_import_no_torch():
 def test_unknown_embedded_file():
     with pytest.raises(UnseenError, match=r"no-such-file.npz.*wordnet-nouns.npz"):
         assets.data_file("no-such-file.npz")
+
+
+# -- damage --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def copied(tmp_path, monkeypatch) -> Path:
+    """A copy of the embedded files, in their place."""
+    folder = Path(shutil.copytree(assets.data_file("MANIFEST.json").parent, tmp_path / "data"))
+    monkeypatch.setattr(embedded, "_DATA", folder)
+    embedded._manifest.cache_clear()
+    yield folder
+    embedded._manifest.cache_clear()
+
+
+@pytest.mark.parametrize("name", [entry["file"] for entry in assets.manifest()])
+def test_one_changed_bit_is_told_with_the_name_of_the_file(copied, name):
+    path = copied / name
+    assert assets.data_file(name) == path
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 4
+    path.write_bytes(content)
+    os.utime(path, ns=(0, 0))  # even where the file system's clock is coarse, it has changed
+    with pytest.raises(UnseenError, match=rf"{name}: is damaged .*Install unseen again\."):
+        assets.data_file(name)
+    assert assets.data_file(name, verify=False) == path
+
+
+@pytest.mark.parametrize("content", ["", "[", "{}7", '[{"file": "a"}]', "[7]", "null"])
+def test_a_damaged_manifest_is_told(copied, content):
+    (copied / "MANIFEST.json").write_text(content)
+    with pytest.raises(UnseenError, match=r"MANIFEST\.json: is damaged"):
+        assets.data_file("imagenet-1k.txt")

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import os
 import struct
+import tracemalloc
 import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from unseen.errors import UnseenError
 from unseen.semantics import vector_cache, vector_files
 from unseen.semantics.vector_cache import load_vector_file
+from unseen.semantics.vector_files import open_vectors, read_blocks, read_layout
 
 WORDS = ["dog", "café", "new_york"]
 MATRIX = np.array([[1, 2.5, -3], [0.5, 0, 1e-3], [4, 5, 6]], np.float32)
@@ -212,9 +217,113 @@ def test_a_damaged_archive_is_refused(write, tmp_path):
     assert "the archive is empty" in refusal(path)
 
 
+def test_a_line_without_end_costs_no_memory(write):
+    """60 MB of numbers for one word, wherever the line is: read as numbers they would take gigabytes."""
+    endless = b"a" + b" 1" * (30 << 20)
+    for number, content in ((1, endless), (2, b"a 1 2\n" + endless), (1, endless + b"\na 1\n")):
+        path = write(content)
+        tracemalloc.start()
+        try:
+            assert refusal(path) == f"{path}:{number}: a line of more than 4 MB. Is it text?"
+            assert tracemalloc.get_traced_memory()[1] < 64 << 20
+        finally:
+            tracemalloc.stop()
+
+
+def test_a_line_may_have_no_more_numbers_than_a_header_may_promise(write):
+    assert "more than 100,000 numbers in a line" in refusal(write(b"a" + b" 1" * 100_001 + b"\n"))
+
+
+@pytest.mark.parametrize("header", [b"9" * 5000 + b" 3", b"3 " + b"9" * 5000, b"0" * 13 + b" 3"])
+def test_a_header_of_thousands_of_digits_is_refused(write, header):
+    path = write(header + b"\n" + GLOVE)
+    assert refusal(path).startswith(f"{path}:1: the header has a number of ")
+
+
+def test_an_archive_of_many_files_lists_some(tmp_path):
+    path = tmp_path / "many.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        for number in range(200):
+            archive.writestr(f"{number}.txt", "a 1\n")
+    message = refusal(path)
+    assert "contains 200 files" in message and "#9.txt, ..." in message and "#10.txt" not in message
+
+
+def packed(kind: str) -> bytes:
+    """A file of word vectors in an archive of that kind."""
+    if kind == "gzip":
+        return gzip.compress(GLOVE * 40, mtime=0)
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", getattr(zipfile, f"ZIP_{kind}")) as archive:
+        archive.writestr(zipfile.ZipInfo("glove.txt"), GLOVE * 40, getattr(zipfile, f"ZIP_{kind}"))
+    return buffer.getvalue()
+
+
+PACKED = [packed(kind) for kind in ("STORED", "DEFLATED", "BZIP2", "LZMA", "gzip")]
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.sampled_from(PACKED), st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 255)), max_size=4), st.data())
+def test_any_damage_to_an_archive_is_told_with_its_name(tmp_path, whole, changes, data):
+    damaged = bytearray(whole)
+    for place, value in changes:
+        damaged[place % len(damaged)] = value
+    del damaged[data.draw(st.integers(0, len(damaged))) :]
+    path = tmp_path / "archive"
+    path.write_bytes(damaged)
+    try:
+        words = read(path)
+        assert set(words) == set(WORDS)
+    except UnseenError as error:
+        assert str(error).startswith(str(path))
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    st.binary(max_size=200) | st.text("0123456789 .-e_\n\t\u00e9a", max_size=200).map(str.encode),
+    st.sampled_from([b"", b"1 2\n", b"3 3\n", b"a 1 2 3\n", GLOVE, HEADED, binary()]),
+)
+def test_any_bytes_are_a_table_or_told(tmp_path, rubbish, before):
+    path = tmp_path / "vectors"
+    path.write_bytes(before + rubbish)
+    try:
+        read(path)
+    except UnseenError as error:
+        assert str(error).startswith(str(path))
+
+
+def read(path: Path) -> list[str]:
+    """The words, without the cache."""
+    found = []
+    with open_vectors(path) as stream:
+        layout = read_layout(stream)
+        for words, matrix in read_blocks(stream, layout):
+            assert matrix.shape == (len(words), layout.dim) and np.isfinite(matrix).all()
+            found += words
+    return found
+
+
+@pytest.mark.parametrize("refused", ["open", "stat"])
+def test_permission_is_told_as_such(write, monkeypatch, refused):
+    path = write(GLOVE)
+
+    def refuse(*arguments, **options):
+        raise PermissionError(13, "Permission denied")
+
+    if refused == "open":
+        monkeypatch.setattr(vector_files, "open", refuse, raising=False)
+    else:
+        monkeypatch.setattr(vector_files.os, "stat", refuse)
+    with pytest.raises(UnseenError, match=r"vectors: permission denied\."), open_vectors(path):
+        pass
+
+
 def test_places_without_a_file(tmp_path, write):
     assert "no such file" in refusal(tmp_path / "absent.txt")
     assert "a folder" in refusal(tmp_path)
+    assert "cannot be opened" in refusal(tmp_path / ("long" * 100))
+    os.mkfifo(tmp_path / "pipe")
+    assert "not a regular file" in refusal(tmp_path / "pipe")
     assert "not a zip archive" in refusal(f"{write(GLOVE)}#glove.txt")
 
 
@@ -250,13 +359,20 @@ def test_a_changed_file_is_parsed_again_and_the_old_entry_dropped(write, cache):
 
 @pytest.mark.parametrize("damage", ["words.txt", "vectors.f32", "about.json"])
 def test_a_damaged_cache_is_made_again(write, cache, damage):
+    """Cut short, or with any bit changed."""
     path = write(GLOVE)
     load_vector_file(path)
     file = entries(cache)[0] / damage
-    file.write_bytes(file.read_bytes()[:5])
-    table = load_vector_file(path)
-    assert table.words == WORDS
-    np.testing.assert_array_equal(table.vectors, MATRIX)
+    whole = file.read_bytes()
+    for place in [None, *range(0, 8 * len(whole), 8 * len(whole) // 30 | 1)]:
+        changed = bytearray(whole[:5] if place is None else whole)
+        if place is not None:
+            changed[place // 8] ^= 1 << place % 8
+        file.write_bytes(changed)
+        table = load_vector_file(path, show_progress=False)
+        assert table.words == WORDS and table.format == "GloVe text"
+        np.testing.assert_array_equal(table.vectors, MATRIX)
+    assert file.read_bytes() == whole or damage == "about.json"
 
 
 def test_a_file_that_is_refused_leaves_nothing_behind(write, cache):

@@ -56,7 +56,9 @@ def gather() -> dict:
     devices = ["cpu"] + [f"cuda:{i}" for i in range(torch.cuda.device_count())]
     if torch.backends.mps.is_available():
         devices.append("mps")
-    data = [entry | {"intact": sha256(data_file(entry["file"])) == entry["sha256"]} for entry in manifest()]
+    data = [
+        entry | {"intact": sha256(data_file(entry["file"], verify=False)) == entry["sha256"]} for entry in manifest()
+    ]
     lists = ("imagenet-split.json", "imagenet-testsets.json", "imagenet-xml-wnids.json", "awa2-split.json")
     return {
         "versions": versions,

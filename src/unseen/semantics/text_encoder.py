@@ -59,8 +59,12 @@ class TextEncodings:
         matrix = self._codes[embedded] * self._scale  # float32; rows of `own` are overwritten
         if len(own):
             texts = [sentence(taxonomy, row) for row in chosen[own].tolist()]
-            matrix[own] = encode_sentences(texts) @ self._components.astype(np.float32)
+            matrix[own] = self.encode_texts(texts)
         return matrix
+
+    def encode_texts(self, texts: Sequence[str]) -> np.ndarray:
+        """The vectors of any texts, n x S float32."""
+        return encode_sentences(texts) @ self._components.astype(np.float32)
 
 
 def encoder_installed() -> bool:

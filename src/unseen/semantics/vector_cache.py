@@ -20,10 +20,13 @@ from unseen.errors import UnseenError
 from unseen.runtime.files import sha256
 from unseen.runtime.folders import cache_folder
 from unseen.runtime.progress import progress
+from unseen.runtime.seals import read_sealed, sealed
 from unseen.semantics.vector_files import open_vectors, read_blocks, read_layout
 
 MEGABYTE = 1 << 20
-VERSION = 1  # of the cache's layout and of what the readers make of a file: raise it when either changes
+VERSION = 2  # of the cache's layout and of what the readers make of a file: raise it when either changes
+
+FILES = ("words.txt", "vectors.f32")
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,7 @@ class VectorTable:
 def split_member(spec: str | Path) -> tuple[Path, str | None]:
     """'glove.6B.zip#glove.6B.300d.txt' -> the archive and the file in it. A path that exists is taken as it is."""
     path = Path(spec).expanduser()
-    if path.exists() or "#" not in str(path):
+    if os.path.exists(path) or "#" not in str(path):
         return path, None
     archive, _, member = str(path).rpartition("#")
     return Path(archive), member
@@ -70,15 +73,14 @@ def load_vector_file(spec: str | Path, show_progress: bool = True) -> VectorTabl
 
 
 def _from_cache(entry: Path, source: str) -> VectorTable | None:
-    """The table kept there; None if there is none, or only a damaged one."""
+    """The table kept there; None if there is none, or only a damaged one, which is then made again."""
     try:
-        about = json.loads((entry / "about.json").read_text(encoding="utf-8"))
+        about = read_sealed(entry / "about.json", (), "")
+        if any(sha256(entry / name) != about["files"][name] for name in FILES):
+            return None
         words = (entry / "words.txt").read_bytes().decode("utf-8").split("\n")
-        shape = (about["words"], about["dim"])
-        vectors = np.memmap(entry / "vectors.f32", "<f4", mode="r", shape=shape)
-    except (OSError, ValueError, KeyError):
-        return None
-    if len(words) != len(vectors):
+        vectors = np.memmap(entry / "vectors.f32", "<f4", mode="r", shape=(about["words"], about["dim"]))
+    except (UnseenError, OSError, ValueError):
         return None
     return VectorTable(words, vectors, about["format"], about["duplicates"], about["sha256"], source)
 
@@ -92,6 +94,7 @@ def _parse_into(entry: Path, path: Path, member: str | None, show_progress: bool
             made = Path(part) / "table"
             made.mkdir()
             about = _parse(made, path, member, show_progress)
+            about = sealed(about | {"files": {name: sha256(made / name) for name in FILES}})
             (made / "about.json").write_text(json.dumps(about), encoding="utf-8")
             shutil.rmtree(entry, ignore_errors=True)  # a damaged one
             try:

@@ -10,7 +10,10 @@ Formats are told apart by content, never by name. Whatever is wrong with a file 
 from __future__ import annotations
 
 import gzip
+import lzma
 import os
+import stat
+import struct
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
@@ -23,10 +26,12 @@ import numpy as np
 
 from unseen.errors import UnseenError
 
-BLOCK = 8 << 20  # bytes read at a time
+BLOCK = 2 << 20  # bytes read at a time; their lines and numbers take a hundred times as much
 HEAD = 1 << 16  # bytes that tell the format
-LONGEST_LINE = 64 << 20
+LONGEST_LINE = 4 << 20  # room for 40 letters a number
 MOST_DIMENSIONS = 100_000
+LONGEST_COUNT = 12  # digits of a number in a header
+MOST_NAMES = 10  # files of an archive that a message lists
 
 FORMATS = "GloVe text, word2vec text or binary, fastText .vec; plain, .gz or .zip"
 _FOREIGN = {  # first bytes of files that people take for word vectors
@@ -37,6 +42,9 @@ _FOREIGN = {  # first bytes of files that people take for word vectors
     (b"\xff\xfe", b"\xfe\xff"): "text in UTF-16. Save it as UTF-8",
     (b"\x93NUMPY",): "a bare numpy array, without words",
 }
+_DAMAGE = (OSError, EOFError, ValueError, LookupError, ArithmeticError, RuntimeError, MemoryError)
+_DAMAGE += (zlib.error, lzma.LZMAError, struct.error, zipfile.BadZipFile)
+"""What unpacking a damaged archive can raise; RuntimeError for a password or a rare compression too."""
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06")
 
 
@@ -52,20 +60,18 @@ class Stream:
     def read(self, count: int) -> bytes:
         try:
             return self.file.read(count)
-        except (OSError, EOFError, zlib.error, zipfile.BadZipFile) as error:
-            raise UnseenError(f"{self.name}: damaged or cut short ({error}). Fetch the file again.") from error
+        except _DAMAGE as error:
+            raise _damaged(self.name, error) from error
+
+
+def _damaged(name: object, error: BaseException) -> UnseenError:
+    return UnseenError(f"{name}: damaged or cut short ({str(error) or type(error).__name__}). Fetch the file again.")
 
 
 @contextmanager
 def open_vectors(path: Path, member: str | None = None) -> Iterator[Stream]:
     """The file, or that file of a zip archive, decompressed."""
-    if not path.exists():
-        raise UnseenError(f"{path}: there is no such file of word vectors.")
-    if path.is_dir():
-        raise UnseenError(f"{path}: a folder. Name the file of word vectors in it ({FORMATS}).")
-    if not os.access(path, os.R_OK):
-        raise UnseenError(f"{path}: permission denied.")
-    with open(path, "rb") as raw:
+    with _open(path) as raw:
         magic = raw.read(4)
         raw.seek(0)
         if member is not None and magic not in _ZIP:
@@ -80,19 +86,36 @@ def open_vectors(path: Path, member: str | None = None) -> Iterator[Stream]:
             yield Stream(str(path), raw, path.stat().st_size, raw.tell)
 
 
+def _open(path: Path) -> IO[bytes]:
+    try:
+        mode = os.stat(path).st_mode
+        if stat.S_ISDIR(mode):
+            raise UnseenError(f"{path}: a folder. Name the file of word vectors in it ({FORMATS}).")
+        if not stat.S_ISREG(mode):  # a pipe or a device could be without end
+            raise UnseenError(f"{path}: not a regular file.")
+        return open(path, "rb")
+    except FileNotFoundError:
+        raise UnseenError(f"{path}: there is no such file of word vectors.") from None
+    except PermissionError:
+        raise UnseenError(f"{path}: permission denied.") from None
+    except (OSError, ValueError) as error:  # ValueError: a null character in the name
+        why = getattr(error, "strerror", None) or str(error)
+        raise UnseenError(f"{path}: cannot be opened ({why}).") from None
+
+
 @contextmanager
 def _open_member(path: Path, raw: IO[bytes], member: str | None) -> Iterator[Stream]:
     try:
         archive = zipfile.ZipFile(raw)
-    except zipfile.BadZipFile as error:
-        raise UnseenError(f"{path}: damaged or cut short ({error}). Fetch the file again.") from error
+    except _DAMAGE as error:
+        raise _damaged(path, error) from error
     with archive:
         files = {
             item.filename: item
             for item in archive.infolist()
             if not item.is_dir() and not item.filename.startswith("__MACOSX/")
         }
-        choices = ", ".join(f"{path}#{name}" for name in files)
+        choices = ", ".join(f"{path}#{name}" for name in [*files][:MOST_NAMES]) + ", ..." * (len(files) > MOST_NAMES)
         if not files:
             raise UnseenError(f"{path}: the archive is empty.")
         if member is None and len(files) > 1:
@@ -102,8 +125,9 @@ def _open_member(path: Path, raw: IO[bytes], member: str | None) -> Iterator[Str
         item = files[member] if member is not None else next(iter(files.values()))
         try:
             file = archive.open(item)
-        except (RuntimeError, NotImplementedError, zipfile.BadZipFile) as error:  # a password, a rare compression
-            raise UnseenError(f"{path}#{item.filename}: cannot be unpacked ({error}).") from error
+        except _DAMAGE as error:
+            why = str(error) or type(error).__name__
+            raise UnseenError(f"{path}#{item.filename}: cannot be unpacked ({why}).") from error
         with file:
             yield Stream(f"{path}#{item.filename}", file, item.file_size, file.tell)
 
@@ -128,11 +152,15 @@ def read_layout(stream: Stream) -> Layout:
         if head.startswith(magic):
             raise UnseenError(f"{stream.name}: not a file of word vectors but {what}. Readable: {FORMATS}.")
     head = head.removeprefix(b"\xef\xbb\xbf")
-    while b"\n" not in head and len(head) < LONGEST_LINE and (more := stream.read(BLOCK)):
+    while b"\n" not in head and len(head) <= LONGEST_LINE and (more := stream.read(BLOCK)):
         head += more
     first, _, rest = head.partition(b"\n")
-    fields = first.split()
+    if len(first) > LONGEST_LINE:
+        raise _too_long(stream, 1)
+    fields = first.split(None, MOST_DIMENSIONS + 1)
     if len(fields) == 2 and all(field.isdigit() for field in fields):
+        if max(map(len, fields)) > LONGEST_COUNT:
+            raise UnseenError(f"{stream.name}:1: the header has a number of {max(map(len, fields)):,} digits.")
         count, dim = map(int, fields)
         if not 0 < dim <= MOST_DIMENSIONS or count == 0:
             raise UnseenError(f"{stream.name}:1: the header promises {count} words of {dim} dimensions.")
@@ -144,7 +172,13 @@ def read_layout(stream: Stream) -> Layout:
     dim = len(fields) - 1
     if dim < 1:
         raise UnseenError(f"{stream.name}:1: a word and its numbers were expected, not {_shown(first)}.")
+    if dim > MOST_DIMENSIONS:
+        raise UnseenError(f"{stream.name}:1: more than {MOST_DIMENSIONS:,} numbers in a line.")
     return Layout("GloVe text", dim, None, head, 1)
+
+
+def _too_long(stream: Stream, line: int) -> UnseenError:
+    return UnseenError(f"{stream.name}:{line}: a line of more than {LONGEST_LINE >> 20} MB. Is it text?")
 
 
 def read_blocks(stream: Stream, layout: Layout) -> Iterator[tuple[list[str], np.ndarray]]:
@@ -169,10 +203,12 @@ def _lines(stream: Stream, layout: Layout) -> Iterator[tuple[int, list[bytes]]]:
         whole, newline, rest = (rest + block).rpartition(b"\n")
         if newline:
             lines = whole.split(b"\n")
+            if len(lines[0]) > LONGEST_LINE:  # others are shorter than a block
+                raise _too_long(stream, number)
             yield number, lines
             number += len(lines)
         elif len(rest) > LONGEST_LINE:
-            raise UnseenError(f"{stream.name}:{number}: a line of more than {LONGEST_LINE >> 20} MB.")
+            raise _too_long(stream, number)
     if rest:
         yield number, rest.removesuffix(b"\n").split(b"\n")
 
