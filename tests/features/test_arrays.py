@@ -62,7 +62,7 @@ def test_what_is_no_matrix_is_refused():
         (np.zeros((2, 2, 2)), r"the shape is \(2, 2, 2\)"),
         ([], "the shape is"),
         ([["a", "b"]], "rows of numbers, not list"),
-        ([[0, 1], [np.nan, 1]], "row 1 holds NaN"),
+        ([[0, 1, 2], [np.nan, 1, 2]], "row 1 holds NaN"),
         ([[0, 1]], "rows of 2 features, but the bundle is for 3"),
     ):
         with pytest.raises(UnseenError, match=reason):

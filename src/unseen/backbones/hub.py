@@ -10,14 +10,14 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from types import ModuleType
+from typing import Any
 
 from unseen.errors import UnseenError
 
 PATIENCE = 3  # seconds that a hub has to answer at all
 
 
-def import_extra(module: str, extra: str, wanted_by: str) -> ModuleType:
+def import_extra(module: str, extra: str, wanted_by: str) -> Any:
     """A package that is an extra of ours, or the command that installs it.
 
     torchvision warns on import where it cannot decode pictures itself, which nobody here asks it to.
@@ -37,7 +37,7 @@ def import_extra(module: str, extra: str, wanted_by: str) -> ModuleType:
 def impatient_hub() -> Iterator[None]:
     """Where the Hugging Face hub does not answer, its library looks into its cache only, instead of trying for a
     minute."""
-    constants = import_module("huggingface_hub.constants")
+    constants: Any = import_module("huggingface_hub.constants")
     before = constants.HF_HUB_OFFLINE
     constants.HF_HUB_OFFLINE = before or not answers(os.environ.get("HF_ENDPOINT") or "https://huggingface.co")
     try:

@@ -82,8 +82,8 @@ def transform_of(processor: Mapping[str, Any], where: str = "The processor") -> 
         raise UnseenError(f"{where}: Pillow's interpolation {resample} is not supported.")
     return PhotoTransform(
         final,
-        mean=tuple(value / scale for value in mean),
-        std=tuple(value / scale for value in std),
+        mean=(mean[0] / scale, mean[1] / scale, mean[2] / scale),
+        std=(std[0] / scale, std[1] / scale, std[2] / scale),
         interpolation=interpolation,
         resize=max(resize, final),
         squash=squash,

@@ -63,7 +63,7 @@ def train(
         ),
     ] = None,
     features: Annotated[
-        Path | None, typer.Option(help="Feature store of seen photos, for methods that learn from photos.")
+        Path | None, typer.Option(help="For methods that learn from photos: a feature store, or .npz with features and labels.")
     ] = None,
     epochs: Annotated[int | None, typer.Option(min=1, help="Epochs, for the methods that have any.")] = None,
     setting: Annotated[

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from unseen.backbones import Backbone, PhotoTransform, load_backbone
 from unseen.errors import UnseenError
+from unseen.features.arrays import check_matrix, is_array_file, read_arrays
 from unseen.features.store import FeatureStore, SeenFeatures
 from unseen.semantics import Coverage, Semantics, load_vectors
 from unseen.semantics.text_encoder import encoder_installed, needs_encoder
@@ -102,7 +103,11 @@ def _seen_classes(taxonomy: Taxonomy, network: Backbone, skip_missing: bool, say
 def seen_features(
     features: SeenFeatures | str | Path | None, ids: Sequence[str], network: Backbone
 ) -> SeenFeatures | None:
-    """Features of photos of these classes: given, or read from a store."""
+    """Features of photos of these classes: given, or read from a store or a file of arrays with labels."""
     if features is None or isinstance(features, SeenFeatures):
         return features
+    if is_array_file(features):
+        arrays = read_arrays(features)
+        check_matrix(arrays.matrix[:1], str(features), network.num_features)
+        return arrays.seen_matrix(list(ids))
     return FeatureStore.open(features, network).seen_matrix(list(ids))

@@ -17,6 +17,7 @@ from unseen.errors import UnseenError
 from unseen.features.store import SeenFeatures
 from unseen.methods import Method, make_method
 from unseen.methods.problem import Problem
+from unseen.photos import list_classes
 from unseen.runtime.files import writing
 from unseen.runtime.memory import peak_memory_mb
 from unseen.runtime.run import Run
@@ -78,7 +79,8 @@ def train(
         classes: The class ids of a network that is named, in the order of its outputs, if it does not tell them.
         layer: The name of its last linear layer, if it is not found.
         weights: A file of weights for it.
-        features: For methods that learn from photos: features of seen classes, or the folder of a feature store.
+        features: For methods that learn from photos: features of seen classes, the folder of a feature store, or a
+            .npz file with `features` and `labels`.
         holdout: Hide this share of the seen classes from the fit, and check how well their classifiers are found again.
         skip_missing: Leave out the network's classes that the hierarchy lacks, instead of refusing them.
         precision: How the classifiers are stored, fp32 or fp16.
@@ -102,6 +104,8 @@ def train(
     tell = say or (lambda message: None)
     check_share(holdout)
     check_precision(precision)
+    if check_photos is not None:
+        list_classes(check_photos)  # or an error, before anything is loaded
     name, method = _make(method, settings)
     if isinstance(features, (str, Path)) and not method.takes_features:
         raise UnseenError(f"{name} does not learn from photos: omit features", "features")
@@ -156,8 +160,9 @@ def _tell_photos(
     if folder is None:
         return None
     found = run_check(network, folder, taxonomy)
-    for line in describe_check(found) if say is not None else ():
-        say(line)
+    if say is not None:
+        for line in describe_check(found):
+            say(line)
     return found
 
 
