@@ -16,7 +16,8 @@ from unseen import __version__
 from unseen.recognition.recogniser import SURE
 from unseen.runtime.memory import memory_mb
 from unseen.web import schemas as s
-from unseen.web.limits import MAX_FILE_BYTES, MAX_FILES, MAX_LABELS, MAX_NAME, MAX_PIXELS
+from unseen.web.limits import MAX_FILE_BYTES, MAX_FILES, MAX_LABELS, MAX_NAME, MAX_PIXELS, BoundedRoute
+from unseen.web.names import escape_hidden
 from unseen.web.service import Refused, Service
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
@@ -74,7 +75,7 @@ def options(
 
 def make_router(service: Service) -> APIRouter:
     """All routes of the API, on this service."""
-    router = APIRouter(prefix="/api", responses=PROBLEMS)
+    router = APIRouter(prefix="/api", responses=PROBLEMS, route_class=BoundedRoute)
 
     # -- photos ----------------------------------------------------------------------------------------------------
 
@@ -92,7 +93,7 @@ def make_router(service: Service) -> APIRouter:
             raise Refused(413, f"{len(files)} files are too many: send at most {MAX_FILES} at a time.")
         candidates, count = _candidates(served, options.candidates)
         named = ((file.filename or f"photo {number}", file) for number, file in enumerate(files, 1))
-        photos, unreadable = service.look_at((name[:MAX_NAME], _read(file)) for name, file in named)
+        photos, unreadable = service.look_at((escape_hidden(name)[:MAX_NAME], _read(file)) for name, file in named)
         told = [item.as_dict() for item in unreadable]
         if not photos:
             listed = "; ".join(f"{item.photo}: {item.why}" for item in unreadable)
@@ -137,7 +138,7 @@ def make_router(service: Service) -> APIRouter:
         two classes' cells tells why it is the one and not the other. Networks that have no such map say so."""
         served = service.served(bundle)
         known = [_known(served, id) for id in ids]
-        name = (file.filename or "photo")[:MAX_NAME]
+        name = escape_hidden(file.filename or "photo")[:MAX_NAME]
         return {"bundle": served.name, "photo": name} | service.heatmaps(served, name, _read(file), known)
 
     @router.post(

@@ -9,7 +9,7 @@ from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import FileResponse, JSONResponse
+from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse
 from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 
@@ -18,7 +18,10 @@ from unseen.errors import UnseenError
 from unseen.web.api import make_router
 from unseen.web.guard import Guard
 from unseen.web.limits import BodyLimit
+from unseen.web.metrics import Metrics, MetricsMiddleware
+from unseen.web.names import SHOWN_ONLY
 from unseen.web.service import Refused, Service
+from unseen.web.token import TokenGuard
 
 STATIC = Path(__file__).resolve().parent / "static"
 DESCRIPTION = """Name what photos show, among every class of a hierarchy: those the network was trained on, and those it
@@ -27,12 +30,22 @@ never saw. Scores rank classes for one photo; they are not probabilities.
 Errors are JSON, `{"error": "what was wrong and what to do"}`."""
 
 
-def create_app(service: Service, host: str = "127.0.0.1", allowed_hosts: Iterable[str] = ()) -> FastAPI:
-    """The page and the API for `service`. `host` is the address it will be bound to: requests must name it."""
+def create_app(
+    service: Service,
+    host: str = "127.0.0.1",
+    allowed_hosts: Iterable[str] = (),
+    token: str | None = None,
+    metrics: Metrics | None = None,
+) -> FastAPI:
+    """The page and the API for `service`. `host` is the address it will be bound to: requests must name it, and know
+    the `token`, if there is one. `metrics` are those that several processes share."""
+    metrics = metrics or Metrics()
     # FastAPI's own documentation pages load scripts from elsewhere; ours is static/docs.html.
     app = FastAPI(title="unseen", version=__version__, description=DESCRIPTION, docs_url=None, redoc_url=None)
     app.add_middleware(BodyLimit)
+    app.add_middleware(TokenGuard, token=token)
     app.add_middleware(Guard, host=host, more=tuple(allowed_hosts))
+    app.add_middleware(MetricsMiddleware, metrics=metrics, service=service)
     app.include_router(make_router(service))
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
 
@@ -43,6 +56,10 @@ def create_app(service: Service, host: str = "127.0.0.1", allowed_hosts: Iterabl
     @app.get("/docs", include_in_schema=False)
     def docs() -> FileResponse:
         return FileResponse(STATIC / "docs.html")
+
+    @app.get("/metrics", include_in_schema=False)
+    def measured() -> PlainTextResponse:
+        return PlainTextResponse(metrics.text(), media_type="text/plain; version=0.0.4")
 
     @app.get("/favicon.ico", include_in_schema=False)
     def icon() -> FileResponse:
@@ -67,7 +84,8 @@ def _invalid(request: Request, error: Any) -> JSONResponse:
     problems = []
     for item in error.errors()[:5]:
         field = ".".join(str(part) for part in item["loc"][1:]) or "the body"
-        problems.append(f"{field}: {item['msg']}")
+        hidden = item.get("ctx", {}).get("pattern") == SHOWN_ONLY
+        problems.append(f"{field}: {'It holds control or direction characters' if hidden else item['msg']}")
     if any(text.startswith("files: ") for text in problems):
         problems.append("Send one photo or more in the multipart field `files`")
     return JSONResponse({"error": ". ".join(problems) + "."}, 422)

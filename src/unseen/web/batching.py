@@ -6,19 +6,24 @@ import queue
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as TookTooLong
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import torch
+from starlette.exceptions import HTTPException
 from torch import Tensor
 
+from unseen.photos import UnreadablePhoto
 from unseen.recognition.photo_features import extract_features
-from unseen.web.limits import DECODERS, MAX_PIXELS
+from unseen.web.limits import DECODE_SECONDS, DECODE_WAIT, DECODERS, MAX_LATE, MAX_PIXELS
 
 if TYPE_CHECKING:
     from unseen.backbones import Backbone
+
+T = TypeVar("T")
 
 
 class Batcher:
@@ -78,22 +83,76 @@ class Batcher:
                 promise.set_result(answer)
 
 
+class Decoders:
+    """Threads that decode photos. One that takes too long is given up: another takes its place, at most `MAX_LATE`
+    times, so that a slow photo holds up nobody else. A thread cannot be stopped; it ends when it is done."""
+
+    def __init__(self):
+        self._queue: queue.SimpleQueue[tuple[Callable[[], Any], Future, threading.Event] | None] = queue.SimpleQueue()
+        self._late: set[Future] = set()
+        self._lock = threading.Lock()
+        for _ in range(DECODERS):
+            self._start()
+
+    def run(self, decode: Callable[[], T]) -> T:
+        """What `decode` returns or raises, as soon as a thread has time for it."""
+        promise, begun = Future(), threading.Event()
+        self._queue.put((decode, promise, begun))
+        if not begun.wait(DECODE_WAIT) and promise.cancel():
+            raise HTTPException(503, "The server is busy: send it again in some seconds.", {"retry-after": "5"})
+        try:
+            return promise.result(DECODE_SECONDS)
+        except TookTooLong:
+            self._give_up(promise)
+            why = f"takes longer than {DECODE_SECONDS:g} s to decode: save it again as a plain JPEG or PNG."
+            raise UnreadablePhoto("the photo", why) from None
+
+    def close(self) -> None:
+        for _ in range(DECODERS + MAX_LATE):
+            self._queue.put(None)
+
+    def _start(self) -> None:
+        threading.Thread(target=self._run, name="unseen-decoder", daemon=True).start()
+
+    def _give_up(self, promise: Future) -> None:
+        with self._lock:
+            if not promise.done() and len(self._late) < MAX_LATE:
+                self._late.add(promise)
+                self._start()
+
+    def _run(self) -> None:
+        _use_cores(1)  # torch gives every thread that calls it helpers of its own: they would fight for the cores
+        while (job := self._queue.get()) is not None:
+            decode, promise, begun = job
+            if not promise.set_running_or_notify_cancel():
+                continue
+            begun.set()
+            try:
+                answer, error = decode(), None
+            except Exception as raised:
+                answer, error = None, raised
+            with self._lock:
+                promise.set_result(answer) if error is None else promise.set_exception(error)
+                if promise in self._late:  # another thread has taken this one's place
+                    self._late.discard(promise)
+                    return
+
+
 class NetworkWorker:
     """A network that serves many threads: photos are decoded side by side and run through it together."""
 
     def __init__(self, backbone: Backbone, most: int = 16, wait: float = 0.004):
         self.backbone = backbone
         self.batcher = Batcher("network", self._features, most, wait)
-        # One core each: torch gives every thread that calls it helpers of its own, and they would fight for the cores.
-        self._decoders = ThreadPoolExecutor(DECODERS, "unseen-decoder", _use_cores, (1,))
+        self.decoders = Decoders()
 
     def submit(self, photo: bytes) -> Future[np.ndarray]:
         """Decode a photo, and promise its features (D). An unreadable one raises UnreadablePhoto."""
-        pixels = self._decoders.submit(self.backbone.transform.open, photo, max_pixels=MAX_PIXELS).result()
+        pixels = self.decoders.run(lambda: self.backbone.transform.open(photo, max_pixels=MAX_PIXELS))
         return self.batcher.submit(pixels)
 
     def close(self) -> None:
-        self._decoders.shutdown()
+        self.decoders.close()
         self.batcher.close()
 
     def _features(self, photos: list[Tensor]) -> list[np.ndarray]:

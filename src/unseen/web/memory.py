@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import re
 import secrets
 import threading
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -45,3 +48,42 @@ class PhotoMemory:
             if photo is not None:
                 self._photos.move_to_end(token)
             return photo
+
+
+class SharedPhotoMemory(PhotoMemory):
+    """The same for several processes, in a folder that they share: a photo sent to one is remembered by all.
+
+    Each process forgets the oldest that it was sent itself, so `most` is its share.
+    """
+
+    def __init__(self, folder: Path, most: int = KEPT_PHOTOS):
+        super().__init__(most)
+        self.folder = folder
+        self._own: deque[str] = deque()
+
+    def __len__(self) -> int:
+        return len(self._own)
+
+    def keep(self, photo: Remembered) -> str:
+        token = secrets.token_urlsafe(16)
+        named = {"name": photo.name, "networks": list(photo.features)}
+        arrays = {f"features.{at}": features for at, features in enumerate(photo.features.values())}
+        with open(self.folder / token, "xb") as file:
+            np.savez(file, about=np.frombuffer(json.dumps(named).encode(), np.uint8), **arrays)
+        with self._lock:
+            self._own.append(token)
+            gone = [self._own.popleft() for _ in range(max(0, len(self._own) - self.most))]
+        for old in gone:
+            (self.folder / old).unlink(missing_ok=True)
+        return token
+
+    def get(self, token: str) -> Remembered | None:
+        if not re.fullmatch(r"[A-Za-z0-9_-]{22}", token):  # nothing else becomes the name of a file
+            return None
+        try:
+            with np.load(self.folder / token, allow_pickle=False) as saved:
+                about = json.loads(bytes(saved["about"]))
+                features = {key: saved[f"features.{at}"] for at, key in enumerate(about["networks"])}
+        except FileNotFoundError:
+            return None
+        return Remembered(about["name"], features)

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from unseen.recognition.recogniser import SURE
 from unseen.web.limits import MAX_DEFINITION, MAX_LABELS, MAX_NAME, MAX_PARENTS, MAX_RANKED
+from unseen.web.names import SHOWN_ONLY
 
 # No file names and no lists that would have to be downloaded: a client's text never reaches the file system.
 CANDIDATES = r"^(any|unseen|seen|hops:[1-9][0-9]?|subtree:[^\x00-\x1f]{1,200})(\+1[kK])?$"
@@ -22,7 +23,7 @@ SHIFT_HELP = (
 SURE_HELP = "How often a verdict must be right: 0.9 is 9 times in 10."
 BUNDLE_HELP = "Which of the served bundles, by name; without it the first one."
 
-Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME)]
+Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME, pattern=SHOWN_ONLY)]
 Candidates = Annotated[str, Field(pattern=CANDIDATES, description=CANDIDATES_HELP, examples=["unseen"])]
 Count = Annotated[int, Field(ge=1, le=MAX_LABELS, description="Labels for each photo.")]
 Shift = Annotated[float, Field(ge=-1e6, le=1e6, allow_inf_nan=False, description=SHIFT_HELP)]
@@ -278,7 +279,9 @@ class AddRequest(Strict):
         description="Ids, or names that mean one class only.",
         examples=[["n02099712", "n02113335"]],
     )
-    definition: str = Field("", max_length=MAX_DEFINITION, description="Helps if the bundle uses text encodings.")
+    definition: str = Field(
+        "", max_length=MAX_DEFINITION, pattern=SHOWN_ONLY, description="Helps if the bundle uses text encodings."
+    )
     names: list[Name] = Field([], max_length=20, description="Further names.")
     bundle: BundleName = None
 

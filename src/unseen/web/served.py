@@ -119,8 +119,10 @@ class Served:
         taxonomy = self.taxonomy
         probabilities = dict(answer.nodes.items()) if answer.nodes is not None else {}
         probable = [id for id, probability in probabilities.items() if probability >= LIT][:MOST_LIT]
+        above = {parent for id in probable for parent in taxonomy.parents(id)}
+        tips = [id for id in probable if id not in above]  # their ways up hold all that is shown, and nothing twice
         lit: dict[str, str | None] = {}
-        for id in (*probable, *(guess.id for guess in answer.guesses), *filter(None, [answer.verdict.id])):
+        for id in (*tips, *(guess.id for guess in answer.guesses), *filter(None, [answer.verdict.id])):
             for lower, upper in pairwise([None, *reversed(taxonomy.path_to_root(id))]):
                 lit.setdefault(upper, lower)
         return [

@@ -13,6 +13,8 @@ import uvicorn
 from fastapi import FastAPI
 
 from unseen.errors import UnseenError
+from unseen.web.connections import ImpatientProtocol
+from unseen.web.limits import MAX_CONNECTIONS
 
 TRIES = 20  # ports after the first one that are tried
 
@@ -45,10 +47,17 @@ def address_of(bound: socket.socket, host: str) -> str:
     return f"http://{f'[{name}]' if ':' in name else name}:{bound.getsockname()[1]}"
 
 
-def run(app: FastAPI, bound: socket.socket, when_ready: Callable[[], None] = lambda: None) -> None:
-    """Serve until Ctrl-C; `when_ready` is called once requests are answered."""
+def run(app: FastAPI, bound: socket.socket, when_ready: Callable[[], None] = lambda: None, grace: int = 3) -> None:
+    """Serve until Ctrl-C; `when_ready` is called once requests are answered. Those under way at the end have `grace`
+    seconds."""
     config = uvicorn.Config(
-        app, log_level="warning", access_log=False, server_header=False, timeout_graceful_shutdown=3
+        app,
+        http=ImpatientProtocol,
+        limit_concurrency=MAX_CONNECTIONS,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=grace,
     )
     server = uvicorn.Server(config)
 

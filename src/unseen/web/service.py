@@ -22,7 +22,7 @@ from unseen.runtime.folders import cache_folder
 from unseen.runtime.text import slug
 from unseen.taxonomy import Node
 from unseen.web.batching import Batcher, NetworkWorker
-from unseen.web.limits import MAX_ADDED, MAX_FILE_BYTES, MAX_PIXELS, MB
+from unseen.web.limits import MAX_ADDED, MAX_FILE_BYTES, MAX_PIXELS, MAX_SAVED, MB
 from unseen.web.memory import PhotoMemory, Remembered
 from unseen.web.samples import sample_photos
 from unseen.web.served import NETWORK, Served
@@ -142,7 +142,8 @@ class Service:
             if len(data) > MAX_FILE_BYTES:
                 raise UnreadablePhoto(name, f"is larger than {MAX_FILE_BYTES // MB} MB: make it smaller.")
             side = getattr(served.model.backbone.transform, "resize", None)
-            photo = read_photo(data, MAX_PIXELS, short_side=side)
+            decoders = self.workers[served.network].decoders
+            photo = decoders.run(lambda: read_photo(data, MAX_PIXELS, short_side=side))
         except UnreadablePhoto as error:
             told = Unreadable(name, error.why).as_dict()
             raise Refused(422, f"No photo could be read. {name}: {error.why}", unreadable=[told]) from None
@@ -204,6 +205,9 @@ class Service:
         with self._growing:
             if folder.exists():
                 raise Refused(409, f"There is a bundle named {folder.name} already: choose another name.")
+            saved = sum(1 for _ in self.save_folder.glob("*/bundle.json"))
+            if saved >= MAX_SAVED:
+                raise Refused(409, f"{saved} bundles were saved already: remove some from the server's save folder.")
             return self.served(bundle).bundle.save(folder)
 
     def _may_change(self) -> None:
