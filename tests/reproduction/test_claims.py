@@ -1,53 +1,120 @@
-"""Claims are stated as the figures say, agreeing or not."""
+"""Claims are stated as the figures say, agreeing or not, and never beyond what the classes can tell."""
 
 from __future__ import annotations
 
-from unseen.reproduction.claims import check_claims
+import numpy as np
+import pytest
+
+from unseen.reproduction.claims import check_claims, compare_rows, sign_flip
+
+CLASSES = 60
 
 
-def row(label: str, value: float | None, candidates: str = "2-hops") -> dict:
-    figures = {"hit@1": value}
-    return {"label": label, "measured": {candidates: {"image": {"hit@1": 99.0}, "class": figures}}}
+def row(label: str, value: float | None, candidates: str = "2-hops", spread: float = 5.0, **more) -> dict:
+    """A row whose classes lie about its value; `spread` apart from others' by chance alone."""
+    made = {"label": label, "measured": {candidates: {"image": {"hit@1": 99.0}, "class": {"hit@1": value}}}, **more}
+    if value is not None:
+        chance = np.random.default_rng(sum(map(ord, label))).normal(size=CLASSES)
+        each = value + spread * (chance - chance.mean())
+        made["by_class"] = {f"class-{i}": float(each[i]) for i in range(CLASSES)}
+    return made
+
+
+def test_the_main_claim_comes_first():
+    rows = [row("SGCN", 30.0), row("DGP", 40.0), row("kin", 45.0)]
+    found = check_claims({"layers": {"rows": []}, "unseen-classes": {"rows": rows}})
+    assert found[0].startswith(
+        "DGP is at least level with SGCN: yes (Hit@1 40.0 DGP, 30.0 SGCN; p 0.000 over 60 classes"
+    )
+    assert found[1] == "Order on unseen classes (first list, Hit@1): kin 45.0, DGP 40.0, SGCN 30.0."
+    worse = check_claims({"unseen-classes": {"rows": [row("SGCN", 40.0), row("DGP", 30.0)]}})
+    assert worse[0].startswith("DGP is at least level with SGCN: no (")
+
+
+def test_a_small_difference_is_within_chance():
+    """Never "yes" for 34.7 against 34.6."""
+    rows = [row("DGP(-f)", 34.7), row("DGP(-wf)", 34.6)]
+    (found,) = check_claims({"ablation": {"rows": rows}})
+    assert found.startswith("Hop weights help DGP: within chance (Hit@1 34.7 with, 34.6 without; p 0.")
+
+
+def test_a_small_but_steady_difference_is_none():
+    """The test is paired: what all classes share is no chance."""
+    rows = [row("with", 34.7, spread=0.0), row("without", 34.2, spread=0.0)]
+    (found,) = check_claims({"two-phase": {"rows": rows}})
+    assert found.startswith("Two phases help: yes (")
+
+
+def test_sign_flips_agree_with_all_of_them():
+    differences = np.array([4.0, 3.0, -1.0, 2.0, 5.0, -0.5, 1.0, 2.5])
+    signs = np.array(np.meshgrid(*[[-1, 1]] * 8)).reshape(8, -1).T
+    exact = (np.abs(signs @ differences) >= abs(differences.sum()) - 1e-9).mean()
+    assert sign_flip(differences) == pytest.approx(exact, abs=0.01)
+    assert sign_flip(-differences) == pytest.approx(exact, abs=0.01)
+    assert sign_flip(np.zeros(5)) == 1.0
+
+
+def test_chance_alone_is_rarely_told_as_more():
+    """Of rows that differ by chance, at most some 5 % are told as different."""
+    random = np.random.default_rng(0)
+    told = sum(sign_flip(random.normal(size=40), flips=400) < 0.05 for _ in range(300))
+    assert told <= 0.09 * 300
+
+
+def test_only_shared_classes_are_compared():
+    one, other = row("A", 30.0), row("B", 40.0)
+    del other["by_class"]["class-0"]
+    assert compare_rows(one, other).classes == CLASSES - 1
+    assert compare_rows({**one, "by_class": {}}, other).verdict == "not tested"
 
 
 def test_deeper_is_not_better():
-    deeper = {"layers": {"rows": [row("1", 40.0), row("2", 39.0), row("3", 38.5)]}}
-    figures = "Hit@1 with 1, 2, 3 hidden layers: 40.0, 39.0, 38.5"
-    assert check_claims(deeper) == [f"Deeper is not better: yes, as in the paper ({figures})."]
-    deeper["layers"]["rows"][2] = row("3", 41.0)
-    assert "not here" in check_claims(deeper)[0]
+    deeper = {"layers": {"rows": [row("1", 60.0), row("2", 39.0), row("3", 38.5)]}}
+    figures = "Hit@1 with 1, 2, 3 hidden layers: 60.0, 39.0, 38.5"
+    assert check_claims(deeper) == [f"Deeper is not better: yes ({figures}; p 0.000, 0.000 over 60 classes)."]
+    deeper["layers"]["rows"][2] = row("3", 80.0)
+    assert check_claims(deeper)[0].startswith("Deeper is not better: no (")
+    deeper["layers"]["rows"][2] = row("3", 60.1)  # one is worse, the other level
+    assert check_claims(deeper)[0].startswith("Deeper is not better: within chance (")
     deeper["layers"]["rows"][2] = row("3", None)
     assert check_claims(deeper) == []
 
 
-def test_finetuning_and_hop_weights():
-    values = {"SGCN(-f)": 40, "SGCN": 41, "DGP(-f)": 33, "DGP": 32.5, "DGP(-wf)": 30, "DGP(-w)": 30}
-    found = check_claims({"ablation": {"rows": [row(label, value) for label, value in values.items()]}})
-    assert found == [
-        "Finetuning helps SGCN: yes, as in the paper (Hit@1 41.0 after, 40.0 before).",
-        "Finetuning helps DGP: not here (Hit@1 32.5 after, 33.0 before).",
-        "Finetuning helps DGP(-w): makes no difference here (Hit@1 30.0 after, 30.0 before).",
-        "Hop weights help DGP: yes, as in the paper (Hit@1 33.0 with, 30.0 without).",
+def test_finetuning():
+    rows = [row("SGCN(-f)", 40), row("SGCN", 50), row("DGP(-f)", 33), row("DGP", 22), row("DGP(-wf)", 30)]
+    found = check_claims({"ablation": {"rows": rows}})
+    assert [claim.split(" (Hit")[0] for claim in found] == [
+        "Finetuning helps SGCN: yes",
+        "Finetuning helps DGP: no",
+        "Hop weights help DGP: yes",
     ]
+
+
+def test_different_lengths_are_not_compared():
+    rows = [row("SGCN", 40.0, epochs=300), row("GCNZ", 30.0, epochs=100)]
+    (found,) = check_claims({"gcnz-steps": {"rows": rows}})
+    assert found.endswith("not compared, for SGCN was trained for 300 epochs and GCNZ for 100.")
+    rows[1]["epochs"] = 300
+    assert "better than the deep GCNZ: yes (" in check_claims({"gcnz-steps": {"rows": rows}})[0]
 
 
 def test_hop_weights_fall_with_distance():
     weights = {"descendants": [0.3, 0.4, 0.2, 0.06, 0.04], "ancestors": [0.1, 0.1, 0.2, 0.3, 0.3]}
     first, second = check_claims({"hop-weights": {"rows": [{"measured": weights}]}})
-    assert "from descendants: yes, as in the paper (0.300, 0.400, 0.200, 0.060, 0.040; falling steadily" in first
-    assert "from ancestors: not here" in second and "not falling at every hop" in second
+    assert "from descendants: yes (0.300, 0.400, 0.200, 0.060, 0.040; falling steadily" in first
+    assert "from ancestors: no (" in second and "not falling at every hop" in second
 
 
-def test_two_phases_and_gat():
-    found = check_claims({"two-phase": {"rows": [row("without", 30), row("with", 32)]},
-                    "gat": {"rows": [row("GAT-1", 35), row("GAT-2", 33), row("GCN-1", 40)]}})  # fmt: skip
-    assert found[0].startswith("Two phases help: yes") and found[1].startswith("Attention is no better")
-    assert "yes, as in the paper" in found[1]
+def test_attention():
+    found = check_claims({"gat": {"rows": [row("GAT-1", 35), row("GAT-2", 33), row("GCN-1", 60)]}})
+    assert found[0].startswith(
+        "Attention is no better than a plain GCN: yes (Hit@1 GCN-1 60.0, GAT-1 35.0, GAT-2 33.0;"
+    )
 
 
 def test_finetuning_without_stage_two_says_nothing():
     """Where no photos of seen classes are at hand both rows are the same bundle: nothing was tried."""
-    rows = [{**row("SGCN", 40.0), "finetune_epochs": 0}, row("SGCN(-f)", 40.0)]
+    rows = [row("SGCN", 40.0, finetune_epochs=0), row("SGCN(-f)", 40.0)]
     assert check_claims({"ablation": {"rows": rows}}) == []
 
 

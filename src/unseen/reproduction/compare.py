@@ -23,6 +23,7 @@ def compare(work: Reproduction, methods: Sequence[str] | None = None) -> list[di
     Methods are given as `parse_method` reads them; by default all.
     """
     level, rows = work.level, []
+    learned_from = 0 if level.seen_train is None else sum(1 for _ in list_photos(level.seen_train))
     for row in map(parse_method, methods or method_names()):
         lack = work.lacks(row)
         if lack is not None:
@@ -34,6 +35,7 @@ def compare(work: Reproduction, methods: Sequence[str] | None = None) -> list[di
             "method": row.label,
             "vectors": "+".join(model.bundle.vectors.names),
             "epochs": work.epochs(row),
+            "photos": learned_from if work.learns_from_photos(row) else None,
             "seconds": model.bundle.training.seconds,
             "coverage": {},
         }
@@ -62,7 +64,7 @@ def parse_method(text: str) -> Row:
 
 def table(rows: Sequence[dict[str, Any]], average: str = "class") -> list[list[str]]:
     """Text cells, header first. Seen, unseen, H and AUSUC are Hit@1 over 2-hops+1K, always averaged over classes."""
-    header = ["method", "vectors", "epochs"]
+    header = ["method", "vectors", "epochs", "photos"]
     for spec in AUTHORS_LISTS:
         header += [f"{spec} @1", f"{spec} @5"]
     header += [f"{spec}+1K @1" for spec in AUTHORS_LISTS] + ["seen", "unseen", "H", "AUSUC", "seconds"]
@@ -72,6 +74,7 @@ def table(rows: Sequence[dict[str, Any]], average: str = "class") -> list[list[s
             cells.append([row["method"], row["left_out"]] + [""] * (len(header) - 2))
             continue
         line = [row["method"], row["vectors"], str(row["epochs"] or MISSING)]
+        line.append(f"{row['photos']:,}" if row.get("photos") else MISSING)  # that it learned from
         for spec in AUTHORS_LISTS:
             line += [_number(row[spec][average], hit) for hit in ("hit@1", "hit@5")]
         line += [_number(row[f"{spec}+1K"][average], "hit@1") for spec in AUTHORS_LISTS]
@@ -103,7 +106,7 @@ def page(rows: Sequence[dict[str, Any]], average: str, work: Reproduction, asked
         "features, candidates and seen photos, none finetuned. Seen, unseen, their harmonic mean H and AUSUC (the area "
         "under the curve over all shifts of the seen classes' scores) are Hit@1 on photos of both kinds over "
         "2-hops+1K, averaged over classes, without any shift. Seconds are those of stage 1, from names and network to "
-        "all classifiers.",
+        "all classifiers. Photos are those of seen classes that a method learned from.",
         f"Hierarchy {level.graph}, network {level.backbone}. Photos: {'; '.join(covered)}.{_learned_from(level)}",
         f"Made by `unseen compare --photos DIR --epochs {lengths.epochs} --gcnz-epochs {lengths.gcnz_epochs}{chosen} "
         "--markdown FILE`. The paper trains its graph networks for 3,000 epochs.",

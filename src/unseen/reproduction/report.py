@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from unseen.errors import UnseenError
-from unseen.reproduction.claims import check_claims, describe_chance
+from unseen.reproduction.claims import HOW, check_claims
 from unseen.reproduction.levels import LENGTHS, Level
 from unseen.reproduction.recipe import ORDER
 from unseen.reproduction.report_formats import Block, as_markdown, as_page
@@ -83,7 +83,7 @@ def _blocks(results: dict[str, dict], others: list[str], plots: dict[str, bytes]
     if found:
         blocks += [
             ("h2", "What came out"),
-            ("p", f"The paper's claims, as they came out here. {describe_chance(results)}".strip()),
+            ("p", f"The paper's claims, as they came out here. {HOW}"),
             ("list", found),
         ]
     for name, result in tables.items():

@@ -119,12 +119,18 @@ class Reproduction(Trainings):
             lack = "it is measured on AWA2's own photos: name their folder with --awa2"
         if lack is not None:
             return {"left_out": lack}
-        runs = [self._measure(recipe, row, seed, coverage) for seed in recipe.seeds]
+        by_class: list[dict[str, float]] = []
+        runs = [self._measure(recipe, row, seed, coverage, by_class) for seed in recipe.seeds]
         tuned = self.lengths.finetune_epochs if self.is_finetuned(row) and self.level.name != "embedded" else 0
         entry = {"epochs": self.epochs(row), "finetune_epochs": tuned, "measured": combine(runs, np.mean)}
+        if by_class:
+            entry["by_class"] = combine(by_class, np.mean)
         return entry | ({"deviation": combine(runs, deviation)} if len(runs) > 1 else {})
 
-    def _measure(self, recipe: Recipe, row: Row, seed: int, coverage: dict) -> dict[str, Any]:
+    def _measure(
+        self, recipe: Recipe, row: Row, seed: int, coverage: dict, by_class: list[dict[str, float]]
+    ) -> dict[str, Any]:
+        """Hit@k by list; on the first of them also Hit@1 of each class, for tests of one row against another."""
         if self.level.name == "embedded":
             held = self.bundle(row, seed, self.holdout).training.holdout
             assert held is not None  # there are classes to hide
@@ -137,6 +143,8 @@ class Reproduction(Trainings):
             candidates = self.level.candidates(spec)
             result = evaluate(model, store, candidates, ks=recipe.hits, show_progress=False)
             found[spec] = {"image": result.image, "class": result.class_}
+            if spec == recipe.candidates[0]:
+                by_class.append({entry["id"]: entry["hit@1"] for entry in result.per_class})
             coverage[spec] = {"listed": result.listed_classes, "classes": result.classes, "images": result.images,
                               "as": candidates}  # fmt: skip
         return found

@@ -111,7 +111,7 @@ class Trainings:
         if self.is_first and not is_bundle(plan.place):
             self.say(f"  training {row.method} {plan.settings or ''} seed {seed}")
             train(row.runs, level.graph, self._vectors(plan.vectors), level.backbone, plan.place, features=features,
-                  holdout=holdout, weights=level.weights, run=self._run(seed), precision="fp16",
+                  holdout=holdout, weights=level.weights, run=self._run(seed), precision=self._precision,
                   **plan.settings)  # fmt: skip
         if self.processes is not None:
             self.processes.wait()
@@ -158,6 +158,11 @@ class Trainings:
             tuned = self.work / "bundles" / _key(f"{row.method}-tuned", choice)
         return Plan(settings, vectors, place, tuned)
 
+    @property
+    def _precision(self) -> str:
+        """Of stored classifiers. Stage 2 freezes them as they are stored, and the authors' are in full precision."""
+        return "fp32" if self.level.name == "paper" else "fp16"
+
     def _finetune_settings(self) -> Any:
         from unseen.finetuning import FinetuneSettings
 
@@ -165,6 +170,7 @@ class Trainings:
         return FinetuneSettings(
             epochs=lengths.finetune_epochs, batch=lengths.finetune_batch, learning_rate=lengths.finetune_rate,
             scale=lengths.finetune_scale, freeze_stages=lengths.finetune_freeze,
+            mixed_precision=self.level.name != "paper",  # as the authors train
         )  # fmt: skip
 
     def _run(self, seed: int) -> Run:
