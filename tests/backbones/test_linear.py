@@ -16,6 +16,7 @@ from sklearn.svm import SVC, LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 import unseen
+from support.bundles import FEATURES, small_backbone, small_photo
 from unseen.backbones import from_linear, load_backbone
 from unseen.backbones.linear import NAME
 from unseen.errors import UnseenError
@@ -150,3 +151,24 @@ def test_a_feature_store_of_photos_is_refused(tmp_path):
     with pytest.raises(UnseenError, match="takes no photos"):
         unseen.build_store(tmp_path / "photos", tmp_path / "store", from_linear(np.eye(3), None, IDS))
     assert not (tmp_path / "store").exists()
+
+
+def test_a_layer_over_the_features_of_a_network(tmp_path):
+    base = small_backbone()
+    photo = small_photo()
+    head = from_linear(np.eye(3, FEATURES), None, IDS, base)
+    assert head.takes_photos and head.transform == base.transform and head.name == f"linear@{base.name}"
+    batch = base.transform(photo)[None]
+    assert torch.allclose(head(batch), base.features(batch)[:, :3])
+    with pytest.raises(UnseenError, match="for 5 features, but .* gives 8"):
+        from_linear(np.eye(3, 5), None, IDS, base)
+
+
+def test_a_head_for_a_built_in_network_is_found_again(tmp_path):
+    np.savez(tmp_path / "head.npz", weight=np.eye(3, 1280), bias=np.zeros(3), classes=IDS)
+    backbone = load_backbone(f"linear:{tmp_path / 'head.npz'}@efficientnet-lite0")
+    unseen.train("structural", ANIMALS, "glove", backbone, out=tmp_path / "bundle")
+    (tmp_path / "head.npz").unlink()
+    model = unseen.load(tmp_path / "bundle")
+    assert model.backbone.checksum == backbone.checksum and model.bundle.backbone.name == "linear@efficientnet-lite0"
+    assert len(model.classify(small_photo(), k=2)) == 2

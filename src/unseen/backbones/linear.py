@@ -2,8 +2,9 @@
 
     unseen.from_linear(weight, bias, class_ids)      arrays, or a fitted estimator of scikit-learn
     load_backbone("linear:FILE")                     .npz or .safetensors with weight, bias and classes
+    load_backbone("linear:FILE@efficientnet-lite0")  the same over another network's features: it takes photos again
 
-Such a network takes rows of features instead of photos. It is small, so a bundle keeps it.
+Without another network it takes rows of features instead of photos. A bundle keeps its weights.
 """
 
 from __future__ import annotations
@@ -73,6 +74,24 @@ class LinearModule(nn.Module):
         return self.layer
 
 
+class HeadModule(nn.Module):
+    """Another network up to its features, and a linear layer over them in place of its own."""
+
+    def __init__(self, network: Backbone, classes: int):
+        super().__init__()
+        self.network = network
+        self.layer = nn.Linear(network.num_features, classes)
+
+    def forward_features(self, x: Tensor) -> Tensor:
+        return self.network.forward_pre_logits(x)
+
+    def forward_head(self, x: Tensor, pre_logits: bool = False) -> Tensor:
+        return x if pre_logits else self.layer(x)
+
+    def get_classifier(self) -> nn.Linear:
+        return self.layer
+
+
 class LinearBackbone(Backbone):
     """A linear layer alone, over features that come from elsewhere."""
 
@@ -80,13 +99,22 @@ class LinearBackbone(Backbone):
     kept_in_bundle = True
 
 
-def from_linear(weight: Any, bias: Any = None, class_ids: Sequence[Any] | None = None) -> Backbone:
+class HeadBackbone(Backbone):
+    """A linear layer over the features of another network."""
+
+    kept_in_bundle = True
+
+
+def from_linear(
+    weight: Any, bias: Any = None, class_ids: Sequence[Any] | None = None, network: Backbone | None = None
+) -> Backbone:
     r"""A linear classifier over features of any kind as a backbone: class i scores :math:`w_i \cdot f + b_i`.
 
     Args:
         weight: M x D: an array or a tensor. Or a fitted linear estimator of scikit-learn, which has all three.
         bias: M numbers; none count as 0.
         class_ids: The ids of the M classes, in the order of the rows; of an estimator, its `classes_` by default.
+        network: Whose features these are, such as `unseen.load_backbone()`: then photos can be classified.
 
     An estimator for two classes has one row w, which scores the second of them; here it becomes
     :math:`(-w/2, w/2)`, which gives the same probabilities.
@@ -134,15 +162,18 @@ def from_linear(weight: Any, bias: Any = None, class_ids: Sequence[Any] | None =
         )
     if shift.shape != (len(rows),):
         raise UnseenError(f"bias has {len(shift)} numbers, but weight has {len(rows)} rows.")
-    return _make({"layer.weight": torch.from_numpy(rows), "layer.bias": torch.from_numpy(shift)}, ids)
+    state = {"layer.weight": torch.from_numpy(rows), "layer.bias": torch.from_numpy(shift)}
+    return _make(state, ids, network)
 
 
-def load_linear(file: str, classes: Sequence[str] | None, state: Weights | None) -> Backbone:
-    """What `linear:FILE` names; without a file, what a bundle kept."""
+def load_linear(
+    file: str, classes: Sequence[str] | None, state: Weights | None, network: Backbone | None = None
+) -> Backbone:
+    """What `linear:FILE` names, over the features of `network` if one is given; without a file, what a bundle kept."""
     if not file:
         if state is None or classes is None:
             raise UnseenError(f"Name the file with weight, bias and classes: {NAME}:FILE, .npz or .safetensors.")
-        return _make(state, classes)
+        return _make(state, classes, network)
     if state is not None:
         raise UnseenError(f"{NAME}:{file} has its weights already: omit weights.", "weights")
     found = read_linear(file)
@@ -153,7 +184,7 @@ def load_linear(file: str, classes: Sequence[str] | None, state: Weights | None)
             "classes=...",
         )
     try:
-        return from_linear(found["weight"], found.get("bias"), ids)
+        return from_linear(found["weight"], found.get("bias"), ids, network)
     except UnseenError as error:
         raise UnseenError(f"{file}: {error}") from None
 
@@ -221,10 +252,19 @@ def _matrix(values: Any, what: str) -> np.ndarray:
     return found
 
 
-def _make(state: Weights, ids: Sequence[str]) -> Backbone:
+def _make(state: Weights, ids: Sequence[str], network: Backbone | None) -> Backbone:
+    """The layer with these weights; a bundle's hold those of the network below too."""
     if "layer.weight" not in state:
         raise UnseenError(f"The weights of a {NAME} network are layer.weight and layer.bias.")
     classes, features = state["layer.weight"].shape
-    module = LinearModule(features, classes)
-    load_strictly(module, state, "The weights of the linear layer")
-    return LinearBackbone(module, ids, NoPhotos(), NAME)
+    if network is None:
+        module = LinearModule(features, classes)
+        load_strictly(module, state, "The weights of the linear layer")
+        return LinearBackbone(module, ids, NoPhotos(), NAME)
+    if features != network.num_features:
+        raise UnseenError(f"weight is for {features} features, but {network.name} gives {network.num_features}.")
+    module = HeadModule(network, classes)
+    load_strictly(module, {**module.state_dict(), **state}, "The weights of the linear layer")
+    backbone = HeadBackbone(module, ids, network.transform, f"{NAME}@{network.name}")
+    backbone.transform_assumed = network.transform_assumed
+    return backbone

@@ -31,7 +31,14 @@ from unseen.errors import UnseenError
 from unseen.photos.transforms import PhotoTransform
 
 BUILT_IN = (*VARIANTS, RESNET50)
-FAMILIES = ("timm/", "torchvision/", "hf:", "onnx:", "linear:")  # how the names of other people's networks begin
+FAMILIES = (
+    "timm/",
+    "torchvision/",
+    "hf:",
+    "onnx:",
+    "linear:",
+    "linear@",
+)  # how the names of other people's networks begin
 
 
 def load_backbone(
@@ -67,8 +74,10 @@ def load_backbone(
         backbone = load_hugging_face(name.removeprefix("hf:"), classes, state, layer, transform)
     elif name.startswith("onnx:"):
         backbone = load_onnx(name.removeprefix("onnx:"), classes, layer, transform)
-    elif name == "linear" or name.startswith("linear:"):
-        backbone = load_linear(name.partition(":")[2], classes, state)
+    elif name == "linear" or name.startswith(("linear:", "linear@")):
+        place, _, below = name.partition("@")
+        network = load_backbone(below, layer=layer, transform=transform) if below else None
+        backbone = load_linear(place.partition(":")[2], classes, state, network)
     elif is_own(name):
         backbone = _load_own(name, classes, state, layer, transform)
     else:

@@ -26,7 +26,8 @@ BackboneOption = Annotated[
     str,
     typer.Option(
         help="efficientnet-lite0, -lite1, -lite2, resnet50, timm/NAME, torchvision/NAME, hf:FOLDER, onnx:FILE, "
-        "linear:FILE (weight, bias and classes over features of your own), or module:callable."
+        "linear:FILE (weight, bias and classes over features of your own; linear:FILE@NAME over those of a network), or "
+        "module:callable."
     ),
 ]
 ClassesOption = Annotated[Path | None, typer.Option(help="The network's class ids in its order, one a line.")]
