@@ -64,14 +64,6 @@ PICTURES = [
         "CC0",
     ),
     Picture(
-        "galaxies",
-        "hubble_deep_field.jpg",
-        "3a19c5dd8a927a9334bb1229a6d63711b1c0c767fb27e2286e7c84a3e2c2f5f4",
-        "The Hubble eXtreme Deep Field: some thousand galaxies",
-        "NASA",
-        "public domain",
-    ),
-    Picture(
         "rocket",
         "rocket.jpg",
         "c2dd0de7c538df8d111e479619b129464d0269d0ae5fd18ca91d33a7fdfea95c",

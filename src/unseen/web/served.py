@@ -123,12 +123,19 @@ class Served:
         tips = [id for id in probable if id not in above]  # their ways up hold all that is shown, and nothing twice
         lit: dict[str, str | None] = {}
         for id in (*tips, *(guess.id for guess in answer.guesses), *filter(None, [answer.verdict.id])):
-            for lower, upper in pairwise([None, *reversed(taxonomy.path_to_root(id))]):
+            for lower, upper in pairwise([None, *reversed(self._way_up(id))]):
                 lit.setdefault(upper, lower)
         return [
             {"id": id, "name": taxonomy.name(id), "parent": parent, "probability": min(1.0, probabilities.get(id, 0.0))}
             for id, parent in lit.items()
         ]
+
+    def _way_up(self, id: str) -> list[str]:
+        """By first parents, which WordNet lists first as they tell most: a cat is a feline, then a domestic animal."""
+        way = [id]
+        while parents := self.taxonomy.parents(way[-1]):
+            way.append(parents[0])
+        return way
 
     def candidates(self, spec: str) -> str:
         """One spelling for each list of candidates, since what is computed for a list is kept under its name."""

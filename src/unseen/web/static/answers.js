@@ -1,34 +1,32 @@
-// A list of answers: names, marks, ids and score bars. Rows glide to their new places when the order changes.
+// A list of guesses: names, how they came to be known, and how probable each is. Rows glide to their new places.
 
 import { bar, el, icon, mark } from "./dom.js";
+import { percent } from "./words.js";
 
 const calm = window.matchMedia("(prefers-reduced-motion: reduce)");
 
-/** `onpick(id)` makes rows buttons; `selected` is the id whose reasons are shown in the element `controls`. */
-export function showAnswers(list, { labels, crowd }, { onpick = null, selected = null, controls = null } = {}) {
-  const before = new Map([...list.children].map((row) => [row.dataset.id, row]));
-  const places = new Map([...before].map(([id, row]) => [id, row.getBoundingClientRect().top]));
+/**
+ * `onpick(id)` makes rows buttons; `selected` is the id whose reasons are shown in the element `controls`;
+ * `onlook(id or null)` is told what the pointer or the focus is on.
+ */
+export function showAnswers(list, guesses, { onpick = null, onlook = null, selected = null, controls = null } = {}) {
+  const places = new Map([...list.children].map((row) => [row.dataset.id, row.getBoundingClientRect().top]));
   const focused = list.contains(document.activeElement) ? document.activeElement.closest("li")?.dataset.id : null;
-  const best = labels.length ? labels[0].score : 0;
-  const rows = labels.map((label, at) => {
-    const row = el("li", { class: "answer", "data-id": label.id });
-    const inside = content(label, at, best > crowd ? (label.score - crowd) / (best - crowd) : 1);
-    row.append(
-      onpick
-        ? el(
-            "button",
-            {
-              type: "button",
-              "aria-expanded": label.id === selected,
-              "aria-controls": controls,
-              onclick: () => onpick(label.id),
-            },
-            inside,
-            icon("chevron"),
-          )
-        : el("div", { class: "answer-plain" }, inside),
+  const rows = guesses.map((guess) => {
+    const inside = content(guess);
+    const button = {
+      type: "button",
+      "aria-expanded": guess.id === selected,
+      "aria-controls": controls,
+      onclick: () => onpick(guess.id),
+      onfocus: () => onlook?.(guess.id),
+      onblur: () => onlook?.(null),
+    };
+    return el(
+      "li",
+      { class: "answer", "data-id": guess.id, onpointerenter: () => onlook?.(guess.id), onpointerleave: () => onlook?.(null) },
+      onpick ? el("button", button, inside, icon("chevron")) : el("div", { class: "answer-plain" }, inside),
     );
-    return row;
   });
   list.replaceChildren(...rows);
   if (focused)
@@ -39,30 +37,24 @@ export function showAnswers(list, { labels, crowd }, { onpick = null, selected =
   if (!calm.matches) glide(rows, places);
 }
 
-function content(label, at, part) {
-  const way = label.path.slice(-4, -1).join(" › ");
-  return [
-    el("span", { class: "place", "aria-hidden": "true" }, `${at + 1}`),
+function content(guess) {
+  const also = guess.also?.length ? `with ${few(guess.also)}` : "";
+  return el(
+    "span",
+    { class: "answer-body" },
     el(
       "span",
-      { class: "answer-body" },
-      el(
-        "span",
-        { class: "answer-line" },
-        el("b", { class: "name" }, label.name),
-        el("span", { class: "score" }, label.score.toFixed(3)),
-      ),
-      el("span", { class: "track", "aria-hidden": "true" }, bar(Math.max(part, 0.015), label.mark)),
-      el(
-        "span",
-        { class: "answer-line soft" },
-        mark(label.mark),
-        el("span", { class: "way" }, way),
-        el("code", {}, label.id),
-      ),
+      { class: "answer-line" },
+      el("b", { class: "name" }, guess.title ?? guess.name),
+      el("span", { class: "only-read" }, `, ${percent(guess.probability)}, `),
+      el("span", { class: "score", "aria-hidden": "true", "data-percent": percent(guess.probability) }),
     ),
-  ];
+    el("span", { class: "track", "aria-hidden": "true" }, bar(guess.probability, guess.mark)),
+    el("span", { class: "answer-line soft" }, mark(guess), also && el("span", { class: "also", title: guess.also.join(", ") }, also)),
+  );
 }
+
+const few = (names) => names.slice(0, 2).join(", ") + (names.length > 2 ? ` and ${names.length - 2} more` : "");
 
 function glide(rows, places) {
   for (const row of rows) {

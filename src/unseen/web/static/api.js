@@ -1,4 +1,23 @@
-// The server's API. Every function returns the JSON of the answer or throws an Error with the server's own words.
+// The server's API. Every function returns the JSON of the answer or throws an Error in words for a person.
+// `error.gone`: the server cannot be reached; `error.status`: it answered, but not as wished.
+
+const GONE = "The server does not answer. Your photos stay here; it will go on when the server is back.";
+let lost = () => {};
+
+/** Who is told when the server cannot be reached. */
+export function onLost(listener) {
+  lost = listener;
+}
+
+function gone() {
+  lost();
+  return Object.assign(new Error(GONE), { gone: true });
+}
+
+function problem(status, body) {
+  const text = body.error || `The server could not do this (it answered ${status}).`;
+  return Object.assign(new Error(text), { status, reasons: body.unreadable });
+}
 
 async function request(path, options = {}) {
   let response;
@@ -6,32 +25,55 @@ async function request(path, options = {}) {
     response = await fetch(path, options);
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Error("The server does not answer. Is `unseen serve` still running?");
+    throw gone();
   }
   const body = await response.json().catch(() => ({}));
   if (response.ok) return body;
-  const problem = new Error(body.error || `The server answered ${response.status}.`);
-  problem.status = response.status;
-  problem.reasons = body.unreadable;
-  throw problem;
+  throw problem(response.status, body);
+}
+
+/** Send a form; unlike fetch, this tells how much has been sent: `onprogress(0..1)`. */
+function upload(path, form, onprogress, signal) {
+  return new Promise((resolve, reject) => {
+    const sending = new XMLHttpRequest();
+    sending.open("POST", path);
+    sending.responseType = "json";
+    sending.upload.addEventListener("progress", (event) => onprogress?.(event.loaded / Math.max(event.total, 1)));
+    sending.addEventListener("load", () => {
+      if (sending.status >= 200 && sending.status < 300) resolve(sending.response);
+      else reject(problem(sending.status, sending.response || {}));
+    });
+    sending.addEventListener("error", () => reject(gone()));
+    sending.addEventListener("abort", () => reject(new DOMException("Cancelled.", "AbortError")));
+    signal?.addEventListener("abort", () => sending.abort());
+    sending.send(form);
+  });
 }
 
 function send(method, path, body) {
   return request(path, { method, headers: { "content-type": "application/json" }, body: JSON.stringify(body) });
 }
 
-function address(path, fields) {
-  const known = Object.entries(fields).filter(([, value]) => value !== null && value !== undefined);
-  return `${path}?${new URLSearchParams(known)}`;
+const given = (fields) => Object.entries(fields).filter(([, value]) => value !== null && value !== undefined);
+
+const address = (path, fields) => `${path}?${new URLSearchParams(given(fields))}`;
+
+export function classify(file, name, fields, { onprogress = null, signal = null } = {}) {
+  const form = new FormData();
+  form.append("files", file, name);
+  for (const [field, value] of given(fields)) form.append(field, value);
+  return upload("/api/classify", form, onprogress, signal);
 }
 
-export function classify(file, fields) {
+export function heatmap(file, name, ids, bundle) {
   const form = new FormData();
-  form.append("files", file, file.name || "photo");
-  for (const [name, value] of Object.entries(fields))
-    if (value !== null && value !== undefined) form.append(name, value);
-  return request("/api/classify", { method: "POST", body: form });
+  form.append("file", file, name);
+  for (const id of ids) form.append("ids", id);
+  form.append("bundle", bundle);
+  return request("/api/heatmap", { method: "POST", body: form });
 }
+
+const one = (path, id, fields) => request(address(`${path}/${encodeURIComponent(id)}`, fields));
 
 export const rank = (body) => send("POST", "/api/rank", body);
 export const compare = (body) => send("POST", "/api/compare", body);
@@ -41,7 +83,15 @@ export const remove = (id, bundle) =>
   request(address(`/api/classes/${encodeURIComponent(id)}`, { bundle }), { method: "DELETE" });
 export const search = (query, bundle, signal) =>
   request(address("/api/classes", { query, bundle, limit: 10 }), { signal });
-export const details = (id, bundle) => request(address(`/api/classes/${encodeURIComponent(id)}`, { bundle }));
-export const explain = (id, bundle) => request(address(`/api/explain/${encodeURIComponent(id)}`, { bundle, n: 5 }));
+export const suggest = (name, bundle, signal) => request(address("/api/suggest", { name, bundle }), { signal });
+export const topics = (bundle) => request(address("/api/topics", { bundle }));
+export const details = (id, bundle) => one("/api/classes", id, { bundle });
+export const explain = (id, bundle) => one("/api/explain", id, { bundle, n: 5 });
 export const bundles = () => request("/api/bundles");
 export const version = () => request("/api/version");
+/** Whether the server is there; says nothing if not. */
+export const alive = () =>
+  fetch("/api/health", { signal: AbortSignal.timeout(4000) }).then(
+    (response) => response.ok,
+    () => false,
+  );

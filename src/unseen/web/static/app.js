@@ -1,25 +1,39 @@
-// Starts the page: views by address (#recognise, #compare, #grow, #explore/ID), colours, bundle.
+// Starts the page: views by address (#recognise, #compare, #grow, #explore/ID), colours, models.
 
 import * as api from "./api.js";
 import { startCompare } from "./compare.js";
 import { startControls } from "./controls.js";
 import { icon, el, notify } from "./dom.js";
 import { startExplore } from "./explore.js";
-import { startGrow } from "./grow.js";
+import { beginWith, startGrow } from "./grow.js";
+import { startHealth } from "./health.js";
 import { startIntake } from "./intake.js";
+import { restore } from "./photos.js";
 import { startRecognise } from "./recognise.js";
-import { choose, emit, loadBundles, on, state } from "./state.js";
+import { startScore } from "./score.js";
+import { choose, emit, loadBundles, on, readAddress, state } from "./state.js";
+import { modelName } from "./words.js";
 
 const VIEWS = ["recognise", "compare", "grow", "explore"];
 let current = null;
 
+/** The part of an address as it was meant; null where it is no valid one. */
+function decoded(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return null;
+  }
+}
+
 function show() {
-  const [name, id] = location.hash.slice(1).split("/");
+  const [name, id] = location.hash.slice(1).split(/\/(.*)/);
   if (location.hash === "#main") return; // the skip link
   const view = VIEWS.includes(name) ? name : "recognise";
   for (const other of VIEWS) document.getElementById(`view-${other}`).hidden = other !== view;
   document.getElementById("workbench").hidden = !["recognise", "compare"].includes(view);
   document.getElementById("workbench").dataset.view = view;
+  document.getElementById("recognise-title").hidden = view !== "recognise";
   for (const link of document.querySelectorAll(".tabs a")) {
     if (link.dataset.view === view) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
@@ -27,7 +41,7 @@ function show() {
   document.title = view === "recognise" ? "unseen" : `${view[0].toUpperCase()}${view.slice(1)} · unseen`;
   if (view !== current) window.scrollTo(0, 0);
   current = view;
-  emit("view", view, id ? decodeURIComponent(id) : null);
+  emit("view", view, id ? decoded(id) : null);
 }
 
 function startTheme() {
@@ -51,41 +65,43 @@ function startTheme() {
   draw();
 }
 
-function startBundles() {
+function startModels() {
   const select = document.getElementById("bundle");
   select.addEventListener("change", () => choose({ bundle: select.value }));
-  on("bundles", () => {
+  const draw = () => {
     document.getElementById("bundle-choice").hidden = state.bundles.length < 2;
     select.replaceChildren(
       ...state.bundles.map((bundle) =>
-        el("option", { value: bundle.name, selected: bundle.name === state.bundle }, bundle.name),
+        el("option", { value: bundle.name, selected: bundle.name === state.bundle }, modelName(bundle.name)),
       ),
     );
-  });
+  };
+  on("bundles", draw);
+  on("settings", draw);
+}
+
+async function load() {
+  const [version] = await Promise.all([api.version(), loadBundles()]);
+  state.limits = version.limits;
+  document.getElementById("foot-text").textContent =
+    `unseen ${version.unseen}. The server keeps no photo; this browser does, until you remove it.`;
+  await readAddress();
+  await restore();
+  window.addEventListener("hashchange", show);
+  show();
+  document.body.dataset.ready = "true"; // for tests
 }
 
 async function start() {
   startTheme();
   for (const link of document.querySelectorAll(".tabs a")) link.prepend(icon(link.dataset.view));
-  startBundles();
-  startIntake();
-  startControls();
-  startRecognise();
-  startCompare();
+  for (const begin of [startHealth, startModels, startIntake, startControls, startRecognise, startScore, startCompare])
+    begin();
   startGrow();
   startExplore();
-  try {
-    const [version] = await Promise.all([api.version(), loadBundles()]);
-    state.limits = version.limits;
-    document.getElementById("foot-text").textContent =
-      `unseen ${version.unseen}. Photos are not kept. Scores rank classes for one photo; they are not probabilities.`;
-  } catch (error) {
-    notify(error.message);
-    return;
-  }
-  window.addEventListener("hashchange", show);
-  show();
-  document.body.dataset.ready = "true"; // for tests
+  on("add", beginWith);
+  on("back", () => document.body.dataset.ready || load());
+  await load().catch((error) => error.gone || notify(error.message));
 }
 
 start();

@@ -1,9 +1,11 @@
-// The network alone and every bundle side by side, for one photo.
+// The network alone and every model side by side, for one photo.
 
 import * as api from "./api.js";
 import { showAnswers } from "./answers.js";
-import { el, number } from "./dom.js";
-import { candidatesText, emit, on, state } from "./state.js";
+import { el, redraw } from "./dom.js";
+import { show } from "./photos.js";
+import { candidatesText, on, state } from "./state.js";
+import { modelName, number, verdictText } from "./words.js";
 
 let place;
 let shown = false;
@@ -17,7 +19,7 @@ export function startCompare() {
       "div",
       { class: "view-head" },
       el("h1", { id: "compare-title" }, "Compare"),
-      el("p", { class: "soft" }, "What the network says by itself, and what each bundle makes of the same photo."),
+      el("p", { class: "soft" }, "What the network says by itself, and what it can say with the hierarchy's help."),
     ),
     place,
   );
@@ -25,7 +27,7 @@ export function startCompare() {
     shown = view === "compare";
     if (shown) draw();
   });
-  for (const event of ["photos", "settings", "bundles", "ranked"]) on(event, () => shown && draw());
+  for (const event of ["photos", "settings", "bundles", "ranked", "back"]) on(event, () => shown && draw());
   on("answers", (photo) => shown && photo === state.current && draw());
 }
 
@@ -43,20 +45,14 @@ async function draw() {
   try {
     answer = await api.compare({ token: photo.token, candidates: candidatesText(), k: 5 });
   } catch (error) {
-    place.replaceChildren(el("p", { class: "problem" }, error.message));
+    if (turn === asked) place.replaceChildren(el("p", { class: "problem" }, error.message));
     return;
   }
   if (turn !== asked) return; // a newer question is under way
-  const columns = answer.columns.map(column);
   const hint =
     state.bundles.length < 2 &&
-    el(
-      "p",
-      { class: "soft hint" },
-      "Serve more bundles to see them here: ",
-      el("code", {}, "unseen serve BUNDLE BUNDLE …"),
-    );
-  place.replaceChildren(strip(ready, photo), el("div", { class: "columns" }, columns), hint || "");
+    el("p", { class: "soft hint" }, "Start the server with several models to see them here: ", el("code", {}, "unseen serve ONE ANOTHER"));
+  redraw(place, strip(ready, photo), el("div", { class: "columns" }, answer.columns.map(column)), hint);
 }
 
 function strip(photos, current) {
@@ -66,9 +62,10 @@ function strip(photos, current) {
       {
         type: "button",
         class: "thumb",
+        "data-focus": photo.key,
         "aria-pressed": photo === current,
         "aria-label": `Compare ${photo.name}`,
-        onclick: () => pick(photo),
+        onclick: () => show(photo),
       },
       el("img", { src: photo.url, alt: "" }),
     ),
@@ -78,24 +75,19 @@ function strip(photos, current) {
   return el("div", { class: "compare-photo" }, big, choice);
 }
 
-function pick(photo) {
-  state.current = photo;
-  emit("ranked");
-}
-
 function column(answer) {
   const list = el("ol", { class: "answers" });
-  showAnswers(list, answer);
+  showAnswers(list, answer.guesses ?? answer.labels);
   const alone = answer.bundle === "network";
-  const known = state.bundles.find((bundle) => bundle.name === answer.bundle);
-  const text = alone
-    ? `${answer.title}; only knows what it was trained on`
-    : `${answer.method}, ${known ? number(known.classes) : ""} classes`;
+  const model = state.bundles.find((bundle) => bundle.name === answer.bundle);
+  const text = alone ? "only knows what it was trained on" : `names ${model ? number(model.classes) : "many"} kinds of things`;
+  const title = alone ? "Network alone" : modelName(answer.title);
   const box = el(
     "section",
-    { class: `column${alone ? " alone" : ""}`, "aria-label": answer.title, "data-bundle": answer.bundle },
-    el("h2", {}, alone ? "Network alone" : answer.title),
+    { class: `column${alone ? " alone" : ""}`, "aria-label": title, "data-bundle": answer.bundle },
+    el("h2", {}, title),
     el("p", { class: "soft" }, text),
+    answer.verdict && el("p", { class: "column-verdict" }, verdictText(answer.verdict)),
     list,
   );
   // The same class lights up in every column.

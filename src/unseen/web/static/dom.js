@@ -1,5 +1,7 @@
 // Building blocks of the page. Text is only ever set as text, so that a class named <script> is shown, not run.
 
+import { known, markWords, supportSentence } from "./words.js";
+
 /** An element: el("a", {href: "#x", class: "y", onclick: f}, "text", child, ...). */
 export function el(tag, attributes = {}, ...children) {
   return fill(document.createElement(tag), attributes, children);
@@ -33,11 +35,14 @@ const SHAPES = {
   chevron: "M9 6l6 6-6 6",
   up: "M12 19V6M6 11l6-6 6 6",
   plus: "M12 5v14M5 12h14",
+  check: "M5 12.5l4.5 4.5L19 7.5",
   recognise: "M3 12s3.5-6 9-6 9 6 9 6-3.5 6-9 6-9-6-9-6zM12 15a3 3 0 1 0 0-6 3 3 0 0 0 0 6z",
   compare: "M4 5h6v14H4zM14 5h6v14h-6z",
   grow: "M12 20v-9M12 13c0-4 2.5-6 7-6 0 4.5-2.5 6-7 6zM12 15c0-3-2-5-6-5 0 3.5 2 5 6 5z",
   explore: "M5 4h6v5H5zM13 15h6v5h-6zM8 9v8.5h5",
   search: "M10.5 17a6.5 6.5 0 1 0 0-13 6.5 6.5 0 0 0 0 13zM15.5 15.5L20 20",
+  part: "M4 9V5a1 1 0 0 1 1-1h4M15 4h4a1 1 0 0 1 1 1v4M20 15v4a1 1 0 0 1-1 1h-4M9 20H5a1 1 0 0 1-1-1v-4",
+  save: "M12 4v11M7 10.5l5 5 5-5M5 20h14",
 };
 
 export function icon(name) {
@@ -45,54 +50,27 @@ export function icon(name) {
   return svg("svg", { class: "icon", viewBox: "0 0 24 24", "aria-hidden": "true", focusable: "false" }, path);
 }
 
-const MARKS = {
-  seen: ["seen", "The network was trained on photos of this class"],
-  unseen: ["unseen", "The network was never shown this class"],
-  guesswork: ["guesswork", "Never shown, and hardly supported by classes that were"],
-  link: ["link", "Only connects other classes; never an answer"],
-};
-
-/** The mark of a class, told by shape, colour and word. */
-export function mark(kind) {
-  const [word, meaning] = MARKS[kind];
+/** How a class came to be known, told by shape, colour and words. `one` has a mark, and perhaps support in words. */
+export function mark(one) {
   return el(
     "span",
-    { class: `mark mark-${kind}`, title: meaning },
+    { class: `mark mark-${one.mark}`, "data-mark": one.mark, title: markWords(one.mark)[1] },
     el("span", { class: "glyph", "aria-hidden": "true" }),
-    word,
+    known(one),
   );
 }
 
 export function legend() {
-  return el(
-    "ul",
-    { class: "legend" },
-    ["seen", "unseen", "guesswork"].map((kind) => el("li", {}, mark(kind), el("span", {}, MARKS[kind][1]))),
+  const rows = ["seen", "unseen", "guesswork"].map((kind) =>
+    el("li", {}, el("span", { class: `glyph glyph-${kind}`, "aria-hidden": "true" }), markWords(kind)[1]),
   );
+  return el("ul", { class: "legend" }, rows);
 }
 
-/** The trust figure as a word and a meter. */
-export function trustMeter(trust) {
-  if (trust === null || trust === undefined) return null;
-  const percent = Math.round(100 * trust);
-  return el(
-    "div",
-    { class: "trust", title: "How well seen classes support this one" },
-    el("span", {}, "Trust"),
-    el(
-      "span",
-      {
-        class: "meter",
-        role: "meter",
-        "aria-label": "Trust",
-        "aria-valuemin": "0",
-        "aria-valuemax": "100",
-        "aria-valuenow": percent,
-      },
-      bar(trust),
-    ),
-    el("b", {}, `${percent} %`),
-  );
+/** Trust as a sentence; nothing where nobody knows, or for a class that needs none. */
+export function support(one) {
+  if (one.trust === null || one.trust === undefined || one.mark === "seen" || one.mark === "link") return null;
+  return el("p", { class: "support" }, supportSentence(one.trust));
 }
 
 /** A filled part of a track. Widths go through the CSS object model: the page's policy allows no style attributes. */
@@ -102,7 +80,11 @@ export function bar(part, kind = "") {
   return fillPart;
 }
 
-export const number = (value) => value.toLocaleString("en");
+/** Grey shapes where something will be. */
+export function skeleton(lines = 3) {
+  const bars = Array.from({ length: lines }, () => el("span", { class: "bone" }));
+  return el("div", { class: "skeleton", role: "status", "aria-label": "Loading" }, bars);
+}
 
 /** Tell a screen reader. */
 export function announce(text) {
@@ -110,16 +92,32 @@ export function announce(text) {
 }
 
 let noticeTimer;
-/** Tell everybody, for a while. */
-export function notify(text) {
+/** Tell everybody, for a while; `action` is [word, function]. */
+export function notify(text, action = null) {
   const notice = document.getElementById("notice");
+  const hide = () => (notice.hidden = true);
   const close = el(
     "button",
-    { type: "button", class: "icon-button", "aria-label": "Dismiss", onclick: () => (notice.hidden = true) },
+    { type: "button", class: "icon-button", "aria-label": "Dismiss", onclick: hide },
     icon("close"),
   );
-  notice.replaceChildren(el("p", {}, text), close);
+  const act = () => {
+    hide();
+    action[1]();
+  };
+  const button = action && el("button", { type: "button", class: "notice-action", onclick: act }, action[0]);
+  notice.replaceChildren(el("p", {}, text), ...(button ? [button] : []), close);
   notice.hidden = false;
   clearTimeout(noticeTimer);
-  noticeTimer = setTimeout(() => (notice.hidden = true), 9000);
+  noticeTimer = setTimeout(hide, 9000);
+}
+
+/** Draw a part of the page anew and keep the focus on what has the same `data-focus`. */
+export function redraw(place, ...children) {
+  const focused = place.contains(document.activeElement) ? document.activeElement.dataset.focus : null;
+  place.replaceChildren(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
+  if (focused)
+    [...place.querySelectorAll("[data-focus]")]
+      .find((one) => one.dataset.focus === focused)
+      ?.focus({ preventScroll: true });
 }

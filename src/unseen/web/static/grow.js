@@ -1,9 +1,14 @@
-// New classes: a name, parents by search, a definition. They answer at once; what was added is listed and can be saved.
+// New classes: a name, what it is a kind of (proposed by its name), a definition. They answer at once.
 
 import * as api from "./api.js";
-import { announce, el, icon, mark, number, trustMeter } from "./dom.js";
+import { announce, el, icon, mark, redraw, support } from "./dom.js";
+import { rerank } from "./photos.js";
 import { searchBox } from "./search.js";
-import { info, loadBundles, on, rerank, state } from "./state.js";
+import { info, loadBundles, on, state } from "./state.js";
+import { number, percent } from "./words.js";
+
+const PAUSE = 250; // milliseconds after the last key
+const FIRST_PLACES = 5;
 
 let parents = [];
 let parts; // the elements that are drawn anew
@@ -25,69 +30,44 @@ export function startGrow() {
     placeholder: "e.g. a cross between a Labrador retriever and a poodle",
   });
   const box = searchBox({
-    label: "Parents: what kind of thing is it?",
+    label: "What kind of thing is it?",
     placeholder: "e.g. poodle, retriever",
     id: "grow-parents",
     onpick: addParent,
   });
-  const chips = el("ul", { class: "chips", "aria-label": "Chosen parents" });
+  const chips = el("ul", { class: "chips", "aria-label": "It is a kind of" });
+  const proposals = el("div", { class: "proposals", role: "status" });
   const problem = el("p", { class: "problem", role: "alert", hidden: true });
-  const submit = el("button", { type: "submit", class: "button main" }, "Add the class");
+  const submit = el("button", { type: "submit", class: "button main" }, "Add it");
   const form = el(
     "form",
     { class: "panel", id: "grow-form" },
-    el("h2", {}, "A new class"),
+    el("h2", {}, "Something new"),
     el("label", { for: "grow-name" }, "Name"),
     name,
     el("label", { for: "grow-parents" }, "What kind of thing is it?"),
     box,
+    proposals,
     chips,
-    el("label", { for: "grow-definition" }, "Definition ", el("span", { class: "soft" }, "(helps)")),
+    el("label", { for: "grow-definition" }, "What is it like? ", el("span", { class: "soft" }, "(helps)")),
     definition,
     problem,
     submit,
   );
-  form.addEventListener("submit", async (event) => {
+  form.addEventListener("submit", (event) => {
     event.preventDefault();
-    submit.disabled = true;
-    submit.textContent = "Adding …"; // the first time an encoder of definitions may have to be loaded
-    problem.hidden = true;
-    try {
-      if (!parents.length)
-        throw new Error("Choose at least one parent from the suggestions: the class needs something to borrow from.");
-      const answer = await api.add({
-        name: name.value,
-        parents: parents.map((parent) => parent.id),
-        definition: definition.value,
-        bundle: state.bundle,
-      });
-      parents = [];
-      form.reset();
-      await loadBundles();
-      await rerank();
-      announce(`Added ${answer.added.at(-1).name}. It takes part in the answers now.`);
-      drawChips();
-    } catch (error) {
-      problem.textContent = error.message;
-      problem.hidden = false;
-    }
-    submit.disabled = false;
-    submit.textContent = "Add the class";
+    add(name.value, definition.value);
   });
-
+  startProposals(name, proposals);
   const added = el("section", { class: "panel", "aria-labelledby": "added-title" });
   const places = el("section", { class: "panel wide", "aria-labelledby": "places-title", hidden: true });
-  parts = { added, places, chips, form };
+  parts = { added, places, chips, form, name, submit, problem, proposals };
   place.replaceChildren(
     el(
       "div",
       { class: "view-head" },
       el("h1", { id: "grow-title" }, "Grow"),
-      el(
-        "p",
-        { class: "soft" },
-        "Name a thing that is missing and say what it is a kind of. No photo, no training: it takes part in the answers at once.",
-      ),
+      el("p", { class: "soft" }, "Name a thing that is missing and say what it is a kind of. No photo, no training: it takes part in the answers at once."),
     ),
     el("div", { class: "two" }, form, added),
     places,
@@ -99,10 +79,90 @@ export function startGrow() {
   drawChips();
 }
 
-/** Used by the explorer, too: "a new class below this one". */
+async function add(name, definition) {
+  const { submit, problem, form, proposals } = parts;
+  submit.disabled = true;
+  submit.textContent = "Adding …";
+  problem.hidden = true;
+  try {
+    if (!parents.length) throw new Error("Say what kind of thing it is: choose from what is proposed, or search for it.");
+    for (const photo of state.photos) photo.before = photo.answer?.guesses.slice(0, 3) ?? null;
+    const answer = await api.add({ name, parents: parents.map((parent) => parent.id), definition, bundle: state.bundle });
+    parents = [];
+    form.reset();
+    proposals.replaceChildren();
+    await loadBundles();
+    await rerank();
+    announce(`Added ${answer.added.at(-1).name}. It takes part in the answers now.`);
+    drawChips();
+  } catch (error) {
+    problem.textContent = error.message;
+    problem.hidden = false;
+  }
+  submit.disabled = state.readOnly;
+  submit.textContent = "Add it";
+}
+
+/** Used by the explorer, too: "add a kind of it". */
 export function addParent({ id, name }) {
   if (!parents.some((parent) => parent.id === id)) parents = [...parents, { id, name }];
   drawChips();
+}
+
+/** Begin a new class of that name. */
+export function beginWith(name) {
+  parts.name.value = name;
+  parts.name.dispatchEvent(new Event("input"));
+  location.hash = "#grow";
+  parts.name.focus();
+}
+
+function startProposals(name, place) {
+  let timer;
+  let asking;
+  name.addEventListener("input", () => {
+    clearTimeout(timer);
+    asking?.abort();
+    const wanted = name.value.trim();
+    if (!wanted) return place.replaceChildren();
+    timer = setTimeout(async () => {
+      asking = new AbortController();
+      const found = await api.suggest(wanted, state.bundle, asking.signal).catch(() => null);
+      if (found) drawProposals(place, found);
+    }, PAUSE);
+  });
+}
+
+function drawProposals(place, { name, exists, parents: proposed }) {
+  const there = exists.slice(0, 2).map((one) =>
+    el(
+      "p",
+      { class: "exists" },
+      el("b", {}, name),
+      " exists: ",
+      el("a", { href: `#explore/${encodeURIComponent(one.id)}` }, "look at it"),
+      one.definition ? ` (${one.definition})` : "",
+      ".",
+    ),
+  );
+  const fresh = proposed.filter((one) => !parents.some((parent) => parent.id === one.id));
+  const buttons = fresh.map((one) =>
+    el(
+      "button",
+      {
+        type: "button",
+        class: "chip-button",
+        title: one.definition,
+        onclick: () => {
+          addParent(one);
+          drawProposals(place, { name, exists, parents: proposed });
+        },
+      },
+      icon("plus"),
+      one.name,
+    ),
+  );
+  redraw(place, there, buttons.length > 0 && el("p", { class: "row" }, el("span", { class: "soft" }, "Perhaps a kind of"), buttons));
 }
 
 function drawChips() {
@@ -137,13 +197,14 @@ function drawAdded() {
     "p",
     { class: "soft" },
     state.readOnly
-      ? "This server was started with --read-only: nothing can be added."
-      : "Nothing yet. Classes that you add are listed here; the bundle on disk stays as it is until you save.",
+      ? "On this server nothing can be added: it was started for reading only."
+      : "Nothing yet. What you add is listed here. It lasts until the server stops, unless you save it.",
   );
-  parts.added.replaceChildren(
+  redraw(
+    parts.added,
     el("h2", { id: "added-title" }, `Added${added.length ? ` (${added.length})` : ""}`),
     added.length ? list : nothing,
-    added.length && !state.readOnly ? saveForm() : "",
+    added.length > 0 && !state.readOnly && saveForm(),
   );
   drawPlaces();
 }
@@ -154,6 +215,7 @@ function addedRow(one) {
     {
       type: "button",
       class: "quiet",
+      "data-focus": `undo ${one.id}`,
       "aria-label": `Remove ${one.name}`,
       disabled: state.readOnly,
       onclick: () => takeOut(one),
@@ -167,11 +229,10 @@ function addedRow(one) {
       "div",
       { class: "added-name" },
       el("a", { href: `#explore/${encodeURIComponent(one.id)}` }, one.name),
-      mark(one.mark),
-      el("code", {}, one.id),
+      mark(one),
     ),
-    trustMeter(one.trust),
     undo,
+    support(one),
   );
 }
 
@@ -179,11 +240,12 @@ async function takeOut(one) {
   try {
     await api.remove(one.id, state.bundle);
     announce(`Removed ${one.name}.`);
+    await loadBundles();
+    rerank();
+    document.getElementById("grow-name").focus();
   } catch (error) {
     announce(error.message);
   }
-  await loadBundles();
-  rerank();
 }
 
 function saveForm() {
@@ -194,12 +256,13 @@ function saveForm() {
     maxlength: "60",
     placeholder: "a name",
     autocomplete: "off",
+    "data-focus": "save-name",
   });
   const told = el("p", { class: "told", role: "status" });
   const form = el(
     "form",
     { class: "save", id: "save-form" },
-    el("label", { for: "save-name" }, "Save as a bundle"),
+    el("label", { for: "save-name" }, "Save the grown model"),
     el("div", { class: "row" }, name, el("button", { class: "button" }, "Save")),
     told,
   );
@@ -218,14 +281,24 @@ function saveForm() {
   return form;
 }
 
-/** Where the added classes stand for the photos on the page. */
+/** The photos on which an added class reaches the first places: before and after. */
 function drawPlaces() {
-  const { added } = info();
-  const names = new Map(added.map((one) => [one.id, one.name]));
-  const photos = state.photos
-    .filter((photo) => photo.token && photo.watched.some((one) => names.has(one.id)))
-    .slice(0, 8);
-  parts.places.hidden = !photos.length;
+  const names = new Map(info().added.map((one) => [one.id, one.name]));
+  const reached = (photo) => photo.watched.filter((one) => names.has(one.id) && one.place <= FIRST_PLACES);
+  const watched = state.photos.filter((photo) => photo.token && photo.watched.some((one) => names.has(one.id)));
+  const photos = watched.filter((photo) => reached(photo).length).slice(0, 8);
+  parts.places.hidden = !watched.length;
+  const column = (title, guesses) =>
+    el(
+      "div",
+      {},
+      el("h3", {}, title),
+      el(
+        "ol",
+        {},
+        guesses.slice(0, 3).map((guess) => el("li", {}, `${guess.title}, ${percent(guess.probability)}`)),
+      ),
+    );
   const figures = photos.map((photo) =>
     el(
       "figure",
@@ -234,20 +307,15 @@ function drawPlaces() {
       el(
         "figcaption",
         {},
-        el(
-          "ul",
-          {},
-          photo.watched
-            .filter((one) => names.has(one.id))
-            .map((one) =>
-              el("li", {}, el("b", {}, names.get(one.id)), ` is number ${number(one.place)} of ${number(one.of)}`),
-            ),
-        ),
+        reached(photo).map((one) => el("p", {}, el("b", {}, names.get(one.id)), ` is number ${number(one.place)} of ${number(one.of)}`)),
+        el("div", { class: "before-after" }, photo.before && column("Before", photo.before), column("Now", photo.answer.guesses)),
       ),
     ),
   );
-  parts.places.replaceChildren(
+  const none = el("p", { class: "soft" }, `On none of your ${number(watched.length)} photos does it reach the first ${FIRST_PLACES} places.`);
+  redraw(
+    parts.places,
     el("h2", { id: "places-title" }, "On your photos"),
-    el("div", { class: "placed-row" }, figures),
+    figures.length ? el("div", { class: "placed-row" }, figures) : none,
   );
 }

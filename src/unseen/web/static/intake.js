@@ -1,15 +1,17 @@
 // Photos come in: dropped, pasted, picked, photographed, or one of the samples.
 
-import { el, icon, notify, number } from "./dom.js";
-import { addFiles, info, on, state } from "./state.js";
+import { liveCamera } from "./camera.js";
+import { el, icon, notify } from "./dom.js";
+import { addFiles } from "./photos.js";
+import { on, state } from "./state.js";
+import { greeting, story } from "./welcome.js";
 
 const SAMPLES = [
   ["cat", "Cat", "A tabby cat"],
   ["coffee", "Coffee", "An espresso in a red cup"],
   ["rocket", "Rocket", "A rocket on its launch pad"],
-  ["astronaut", "Astronaut", "An astronaut in an orange suit"],
-  ["camera", "Camera", "A man with a camera on a tripod"],
-  ["galaxies", "Galaxies", "Galaxies in deep space"],
+  ["camera", "Tripod", "A man with a camera on a tripod"],
+  ["astronaut", "A hard one", "A portrait of an astronaut, which it was not made for"],
 ];
 
 export function startIntake() {
@@ -22,7 +24,7 @@ export function startIntake() {
     place.dataset.empty = empty;
     place.replaceChildren(
       ...(empty
-        ? [greeting(), dropArea(), samples("Nothing at hand? Try one of these")]
+        ? [el("div", { class: "begin" }, greeting(), dropArea(), samples("Nothing at hand? Try one of these")), story()]
         : [dropArea(), samples("Samples")]),
     );
   };
@@ -34,45 +36,16 @@ export function startIntake() {
   listen();
 }
 
-function greeting() {
-  const { seen, classes } = info();
-  return el(
-    "div",
-    { class: "greeting" },
-    el("h2", {}, "Show it a photo."),
-    el(
-      "p",
-      {},
-      "This network was trained on ",
-      el("b", {}, number(seen)),
-      " kinds of things. Here it can name ",
-      el("b", {}, number(classes)),
-      classes > 2 * seen ? ", most of which it was never shown." : ".",
-    ),
-  );
-}
-
 function dropArea() {
   const take = (event) => {
     addFiles(event.target.files);
     event.target.value = "";
   };
-  const pick = el("input", {
-    type: "file",
-    id: "pick",
-    accept: "image/*",
-    multiple: true,
-    class: "only-read",
-    onchange: take,
-  });
-  const shoot = el("input", {
-    type: "file",
-    id: "shoot",
-    accept: "image/*",
-    capture: "environment",
-    class: "only-read",
-    onchange: take,
-  });
+  const input = (id, label, more) =>
+    el("input", { type: "file", id, accept: "image/*", class: "only-read", "aria-label": label, onchange: take, ...more });
+  const live =
+    navigator.mediaDevices?.getUserMedia &&
+    el("button", { type: "button", class: "button live", id: "live", onclick: liveCamera }, icon("camera"), "Live camera");
   return el(
     "div",
     { class: "drop", id: "drop" },
@@ -81,11 +54,17 @@ function dropArea() {
     el(
       "div",
       { class: "drop-buttons" },
-      pick,
+      input("pick", "Choose photos", { multiple: true }),
       el("label", { class: "button main", for: "pick" }, "Choose photos"),
-      shoot,
-      el("label", { class: "button shoot", for: "shoot" }, icon("camera"), "Take a photo"),
+      el(
+        "span",
+        { class: "shoot" },
+        input("shoot", "Take a photo", { capture: "environment" }),
+        el("label", { class: "button", for: "shoot" }, icon("camera"), "Take a photo"),
+      ),
+      live,
     ),
+    el("p", { class: "soft drop-note" }, "They stay on this computer: the server keeps no photo."),
   );
 }
 
@@ -98,7 +77,7 @@ function samples(title) {
       el("span", { "aria-hidden": "true" }, word),
     ),
   );
-  return el("div", { class: "samples" }, el("h3", {}, title), el("div", { class: "sample-row" }, buttons));
+  return el("div", { class: "samples" }, el("h2", {}, title), el("div", { class: "sample-row" }, buttons));
 }
 
 async function useSample(name) {
@@ -106,7 +85,7 @@ async function useSample(name) {
     const blob = await (await fetch(`/static/samples/${name}.jpg`)).blob();
     await addFiles([new File([blob], `${name}.jpg`, { type: "image/jpeg" })]);
   } catch {
-    notify("The sample could not be loaded. Is `unseen serve` still running?");
+    notify("The sample could not be loaded: the server does not answer.");
   }
 }
 

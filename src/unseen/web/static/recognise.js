@@ -1,86 +1,172 @@
-// One card a photo: the photo, its answers, and the reasons for the one that is chosen.
+// One photo large, with its verdict, its guesses and the reasons; all others as a grid of small ones.
 
 import { showAnswers } from "./answers.js";
-import { el, icon } from "./dom.js";
-import { emit, on, removePhoto, state } from "./state.js";
+import { el, icon, redraw } from "./dom.js";
+import { cellsOf, heatOf, paint } from "./heat.js";
+import { partChooser } from "./parts.js";
+import { judge, removePhoto, retry, select, show } from "./photos.js";
+import { emit, on, state } from "./state.js";
+import { fadingWay, verdictWords } from "./verdict.js";
 import { showWhy } from "./why.js";
+import { verdictText } from "./words.js";
 
-const narrow = window.matchMedia("(max-width: 800px)"); // the photo would be below the fold
-const cards = new Map(); // key of the photo -> its card
+const narrow = window.matchMedia("(max-width: 800px)"); // the answers would be below the fold
+let card = null; // of state.current: {photo, root, canvas, side, why}
 
 export function startRecognise() {
   const place = document.getElementById("cards");
+  const tiles = document.getElementById("tiles");
   on("photos", () => {
-    for (const [key, card] of cards) {
-      if (!state.photos.some((photo) => photo.key === key)) {
-        card.remove();
-        cards.delete(key);
-      }
+    if (card?.photo !== state.current) {
+      card = state.current && makeCard(state.current);
+      place.replaceChildren(...(card ? [card.root] : []));
+      if (card) drawCard();
+      if (card && (narrow.matches || card.root.getBoundingClientRect().top < 64)) card.root.scrollIntoView({ block: "start" });
     }
-    for (const photo of [...state.photos].reverse()) {
-      if (cards.has(photo.key)) continue;
-      cards.set(photo.key, makeCard(photo));
-      place.prepend(cards.get(photo.key));
-    }
-    if (narrow.matches && state.photos[0]?.state === "waiting")
-      cards.get(state.photos[0].key).scrollIntoView({ behavior: "smooth" });
+    drawTiles(tiles);
   });
-  on("answers", drawCard);
+  on("answers", (photo) => {
+    if (photo === card?.photo) drawCard();
+    drawTiles(tiles);
+  });
+  on("progress", (photo) => photo === card?.photo && drawProgress());
+  on("bundles", () => card?.photo.answer && drawCard());
 }
 
 function makeCard(photo) {
-  const image = el("img", { src: photo.url, alt: `Your photo ${photo.name}`, class: "photo" });
-  image.addEventListener("error", () =>
-    image.replaceWith(el("div", { class: "photo photo-hidden" }, icon("photo"), el("span", {}, "No preview"))),
-  );
+  const canvas = el("canvas", { class: "heat", width: "448", height: "448", "aria-hidden": "true" });
+  const image = el("img", { src: photo.url, alt: `Your photo ${photo.name}`, class: "photo", draggable: "false" });
+  const stage = el("div", { class: "photo-stage" }, image, canvas);
+  const chooser = partChooser(stage, photo);
+  image.addEventListener("error", () => {
+    stage.replaceChildren(el("div", { class: "photo photo-hidden" }, icon("photo"), el("span", {}, "No preview")));
+    chooser.hidden = true;
+  });
   const gone = el(
     "button",
-    {
-      type: "button",
-      class: "icon-button remove",
-      "aria-label": `Remove ${photo.name}`,
-      onclick: () => removePhoto(photo),
-    },
+    { type: "button", class: "icon-button remove", "aria-label": `Remove ${photo.name}`, onclick: () => removePhoto(photo) },
     icon("close"),
   );
-  return el(
+  const side = el("div", { class: "answers-side" });
+  const why = el("section", { class: "why", id: `why-${photo.key}`, "aria-label": "Why", hidden: true });
+  const root = el(
     "article",
     { class: "card", id: photo.key, "aria-label": photo.name, "aria-busy": "true" },
-    el("figure", { class: "photo-frame" }, image, el("figcaption", {}, photo.name), gone),
+    el("figure", { class: "photo-frame" }, stage, el("figcaption", {}, el("span", {}, photo.name), chooser), gone),
+    side,
+    why,
+  );
+  return { photo, root, canvas, side, why };
+}
+
+function drawCard() {
+  const { photo, root, side, why } = card;
+  root.setAttribute("aria-busy", photo.state === "waiting");
+  root.classList.toggle("failed", photo.state === "failed");
+  why.hidden = photo.state !== "done" || photo.selected === null;
+  if (photo.state === "waiting") return drawProgress();
+  if (photo.state === "failed") {
+    const again = () => retry(photo);
+    redraw(
+      side,
+      el("p", { class: "problem" }, photo.error),
+      photo.again && el("button", { type: "button", class: "button", "data-focus": "retry", onclick: again }, "Retry"),
+    );
+    return;
+  }
+  let list = side.querySelector(".answers");
+  if (!list) {
+    list = el("ol", { class: "answers", "aria-label": "Best guesses" });
+    side.replaceChildren(el("div", { class: "verdict-place" }), list, el("div", { class: "judge-place" }));
+  }
+  redraw(side.querySelector(".verdict-place"), verdictWords(photo.answer), fadingWay(photo.answer));
+  showAnswers(list, photo.answer.guesses, {
+    selected: photo.selected,
+    controls: why.id,
+    onpick: (id) => select(photo, id),
+    onlook: (id) => look(photo, id),
+  });
+  redraw(side.querySelector(".judge-place"), judging(photo));
+  if (photo.selected !== null) showWhy(why, photo);
+  emit("card", photo, side);
+}
+
+function drawProgress() {
+  const { photo, side } = card;
+  const part = photo.progress;
+  const words = part === null ? "Getting ready …" : part < 1 ? `Sending, ${Math.round(100 * part)} %` : "Looking …";
+  redraw(
+    side,
     el(
       "div",
-      { class: "answers-side" },
-      el("div", { class: "waiting" }, el("span", { class: "spinner", "aria-hidden": "true" }), "Looking …"),
-      el("ol", { class: "answers" }),
+      { class: "waiting" },
+      el("span", { class: "spinner", "aria-hidden": "true" }),
+      words,
+      photo.cancel && el("button", { type: "button", class: "quiet", "data-focus": "cancel", onclick: photo.cancel }, "Cancel"),
     ),
-    el("section", { class: "why", id: `why-${photo.key}`, "aria-label": "Why", hidden: true }),
   );
 }
 
-function drawCard(photo) {
-  const card = cards.get(photo.key);
-  if (!card) return;
-  card.setAttribute("aria-busy", "false");
-  card.querySelector(".waiting")?.remove();
-  const side = card.querySelector(".answers-side");
-  if (photo.state === "failed") {
-    card.classList.add("failed");
-    side.replaceChildren(el("p", { class: "problem" }, photo.error));
-    return;
-  }
-  // The newest photo explains its best answer unasked: one sees at once that there are reasons.
-  if (photo.selected === null && photo.fresh !== false && photo === state.photos[0])
-    photo.selected = photo.labels[0]?.id ?? null;
-  photo.fresh = false;
-  const why = card.querySelector(".why");
-  showAnswers(card.querySelector(".answers"), photo, {
-    selected: photo.selected,
-    controls: why.id,
-    onpick: (id) => {
-      photo.selected = photo.selected === id ? null : id;
-      emit("answers", photo);
-    },
-  });
-  why.hidden = photo.selected === null;
-  if (photo.selected !== null) showWhy(why, photo.selected);
+/** The heat map of what the pointer is on, over the photo. */
+async function look(photo, id) {
+  const { canvas } = card;
+  card.looks = id;
+  if (id === null) return paint(canvas, photo, null);
+  await heatOf(photo, photo.answer.guesses.map((guess) => guess.id));
+  if (card?.photo === photo && card.looks === id) paint(canvas, photo, cellsOf(photo, id));
+}
+
+function judging(photo) {
+  const button = (judged, word, sign) =>
+    el(
+      "button",
+      {
+        type: "button",
+        class: "chip-button",
+        "data-focus": judged,
+        "aria-pressed": photo.judged === judged,
+        onclick: () => judge(photo, judged),
+      },
+      icon(sign),
+      word,
+    );
+  return el(
+    "div",
+    { class: "judging", role: "group", "aria-label": "Is this right?" },
+    el("span", { class: "soft" }, "Is this right?"),
+    button("right", "Right", "check"),
+    button("wrong", "Wrong", "close"),
+  );
+}
+
+// -- all photos --------------------------------------------------------------------------------------------------
+
+function drawTiles(place) {
+  place.hidden = state.photos.length < 2;
+  redraw(place, state.photos.map(tile));
+}
+
+function tile(photo) {
+  const words =
+    photo.state === "done" ? verdictText(photo.answer.verdict) : photo.state === "failed" ? "Could not be read" : "Looking …";
+  return el(
+    "li",
+    {},
+    el(
+      "button",
+      {
+        type: "button",
+        class: `tile${photo.judged ? ` tile-${photo.judged}` : ""}`,
+        "data-focus": photo.key,
+        "aria-current": photo === state.current,
+        "aria-label": `${photo.name}: ${words}`,
+        onclick: () => {
+          show(photo);
+          document.getElementById(photo.key)?.scrollIntoView({ block: "nearest" });
+        },
+      },
+      el("img", { src: photo.url, alt: "", loading: "lazy" }),
+      el("span", {}, words),
+    ),
+  );
 }

@@ -2,13 +2,23 @@
 
 import * as api from "./api.js";
 import { el, icon, mark } from "./dom.js";
-import { state } from "./state.js";
+import { emit, state } from "./state.js";
 
 const PAUSE = 120; // milliseconds after the last key
 let boxes = 0;
 
-/** `onpick` is called with {id, name, mark, ...}. `keep`: whether the box keeps the name that was picked. */
-export function searchBox({ label, placeholder = "Search by name", onpick, keep = false, id = `search-${++boxes}` }) {
+/**
+ * `onpick` is called with {id, name, mark, ...}. `keep`: whether the box keeps the name that was picked.
+ * `offers`: whether what is not found can be added.
+ */
+export function searchBox({
+  label,
+  placeholder = "Search by name",
+  onpick,
+  keep = false,
+  offers = false,
+  id = `search-${++boxes}`,
+}) {
   const list = el("ul", { id: `${id}-list`, role: "listbox", class: "suggestions", "aria-label": label, hidden: true });
   const input = el("input", {
     id,
@@ -46,7 +56,8 @@ export function searchBox({ label, placeholder = "Search by name", onpick, keep 
   function pick(chosen) {
     input.value = keep ? chosen.name : "";
     close();
-    onpick(chosen);
+    if (chosen.add) emit("add", chosen.add);
+    else onpick(chosen);
   }
 
   function option(sense, at) {
@@ -65,10 +76,30 @@ export function searchBox({ label, placeholder = "Search by name", onpick, keep 
         { class: "suggestion-name" },
         el("b", {}, sense.name),
         also && el("span", { class: "soft" }, `, ${also}`),
-        mark(sense.mark),
+        mark(sense),
       ),
-      el("span", { class: "suggestion-text" }, sense.definition || sense.id),
+      el("span", { class: "suggestion-text" }, sense.definition || "no definition"),
     );
+  }
+
+  function nothing(query) {
+    if (offers && !state.readOnly && !state.gone) {
+      found = [{ add: query }];
+      return el(
+        "li",
+        {
+          id: `${list.id}-0`,
+          role: "option",
+          "aria-selected": "false",
+          onmousedown: (event) => event.preventDefault(),
+          onclick: () => pick(found[0]),
+        },
+        el("b", {}, `“${query}” is not here: add it`),
+        el("span", { class: "suggestion-text" }, "Say what it is a kind of, and it takes part in the answers."),
+      );
+    }
+    const text = state.gone ? "The server does not answer." : `Nothing has “${query}” in its name.`;
+    return el("li", { class: "nothing", role: "option", "aria-disabled": "true", "aria-selected": "false" }, text);
   }
 
   async function look() {
@@ -83,12 +114,7 @@ export function searchBox({ label, placeholder = "Search by name", onpick, keep 
       found = [];
     }
     active = -1;
-    const nothing = el(
-      "li",
-      { class: "nothing", role: "option", "aria-disabled": "true", "aria-selected": "false" },
-      `No class has “${query}” in its name.`,
-    );
-    list.replaceChildren(...(found.length ? found.map(option) : [nothing]));
+    list.replaceChildren(...(found.length ? found.map(option) : [nothing(query)]));
     list.hidden = false;
     input.setAttribute("aria-expanded", "true");
   }

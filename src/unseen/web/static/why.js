@@ -1,188 +1,104 @@
-// Why a class answers: the seen classes that its classifier borrows from, drawn as a small tree with their shares.
+// Why, in two parts: what in the photo speaks for a guess, and how a class that was never shown can be known.
 
 import * as api from "./api.js";
-import { el, mark, svg, trustMeter } from "./dom.js";
+import { el, mark, redraw, skeleton, support } from "./dom.js";
+import { cellsOf, heatOf, paint } from "./heat.js";
+import { drawTree } from "./relatives.js";
 import { state } from "./state.js";
 
-const ROW = 30;
+const reasons = new Map(); // [model, id] -> promise of the explanation
 
-/** Fill `panel` with the reasons for a class, unless it shows them already. */
-export async function showWhy(panel, id) {
-  const wanted = JSON.stringify([state.bundle, id]); // another bundle has other reasons
+function explain(id) {
+  const key = JSON.stringify([state.bundle, id, state.bundles.find((one) => one.name === state.bundle)?.added.length]);
+  if (!reasons.has(key)) {
+    const promise = api.explain(id, state.bundle);
+    promise.catch(() => reasons.delete(key)); // asked again next time
+    reasons.set(key, promise);
+  }
+  return reasons.get(key);
+}
+
+/** Fill `panel` with the reasons for the guess that is selected, unless it shows them already. */
+export async function showWhy(panel, photo) {
+  const id = photo.selected;
+  const guess = photo.answer.guesses.find((one) => one.id === id);
+  const others = photo.answer.guesses.filter((one) => one.id !== id);
+  const wanted = JSON.stringify([state.bundle, id, others.map((one) => one.id)]);
   if (panel.dataset.shows === wanted) return;
   panel.dataset.shows = wanted;
-  let why;
+  const left = el("div", { class: "why-part why-photo" });
+  const right = el("div", { class: "why-part why-known" }, el("h3", {}, knownTitle(guess)), skeleton(5));
+  panel.replaceChildren(left, right);
+  showPhotoPart(left, photo, guess, others);
   try {
-    why = await api.explain(id, state.bundle);
+    const why = await explain(id);
+    if (panel.dataset.shows === wanted) showKnownPart(right, guess, why);
   } catch (error) {
-    panel.replaceChildren(el("p", { class: "problem" }, error.message));
+    if (panel.dataset.shows !== wanted) return;
+    delete panel.dataset.shows;
+    right.replaceChildren(el("h3", {}, knownTitle(guess)), el("p", { class: "problem" }, error.message));
+  }
+}
+
+const knownTitle = (guess) =>
+  guess.mark === "seen" ? `How does it know ${guess.title}?` : `How can it know ${guess.title}, which it never saw?`;
+
+// -- what in the photo -------------------------------------------------------------------------------------------
+
+async function showPhotoPart(place, photo, guess, others) {
+  const title = el("h3", {}, "What in the photo?");
+  const canvas = el("canvas", { class: "heat", width: "448", height: "448", "aria-hidden": "true" });
+  const picture = el("div", { class: "photo-stage heat-picture" }, el("img", { src: photo.url, alt: "", class: "photo" }), canvas);
+  const told = el("p", { class: "soft" });
+  const select = el(
+    "select",
+    { id: `against-${photo.key}`, onchange: draw },
+    el("option", { value: "" }, "anything else"),
+    others.map((one) => el("option", { value: one.id }, one.title)),
+  );
+  const against = el("p", { class: "against" }, el("label", { for: select.id }, `Why ${guess.title} and not`), select);
+  place.replaceChildren(title, skeleton(4));
+  const heat = await heatOf(photo, [guess.id, ...others.map((one) => one.id)]);
+  if (heat.problem || !cellsOf(photo, guess.id)) {
+    place.replaceChildren(title, el("p", { class: "soft" }, heat.problem ? "This model cannot show where in the photo it looks." : "Not known: the server did not tell."));
     return;
   }
-  if (panel.dataset.shows !== wanted) return; // another label was chosen meanwhile
+  place.replaceChildren(title, picture, told, others.length ? against : "");
+  draw();
+
+  function draw() {
+    const other = others.find((one) => one.id === select.value);
+    paint(canvas, photo, cellsOf(photo, guess.id, other?.id));
+    told.textContent = other
+      ? `Orange speaks for ${guess.title}, blue for ${other.title}.`
+      : `The stronger the orange, the more that part speaks for ${guess.title}. Together the parts are its whole score.`;
+  }
+}
+
+// -- how it can be known -----------------------------------------------------------------------------------------
+
+function showKnownPart(place, guess, why) {
   const stage = el("div", { class: "tree" });
-  panel.replaceChildren(
-    el(
-      "div",
-      { class: "why-text" },
-      el("h3", {}, "Why ", el("em", {}, why.name), "?"),
-      why.definition && el("p", {}, why.definition),
-      el("p", { class: "why-marks" }, mark(why.mark), el("code", {}, why.id)),
-      trustMeter(why.trust),
-      el("p", { class: "soft" }, sentences(why)),
-      el("a", { class: "quiet", href: `#explore/${encodeURIComponent(why.id)}` }, "Look around in the hierarchy"),
-    ),
+  redraw(
+    place,
+    el("h3", {}, knownTitle(guess)),
+    why.definition && el("p", {}, `${why.name}: ${why.definition}.`),
+    el("p", { class: "soft" }, sentence(why)),
+    support(why),
     stage,
+    el(
+      "p",
+      { class: "why-more" },
+      el("a", { class: "quiet", href: `#explore/${encodeURIComponent(why.id)}` }, "Look around in the hierarchy"),
+      el("details", { class: "id" }, el("summary", {}, "Id"), mark(why), " ", el("code", {}, why.id)),
+    ),
   );
   drawTree(stage, why);
 }
 
-function sentences(why) {
-  if (why.mark === "seen")
-    return "The network was trained on photos of this class. Seen classes near it are shown here.";
+function sentence(why) {
+  if (why.mark === "seen") return "It was trained on photos of it. Its nearest relatives among what it was trained on:";
   const together = Math.round(100 * why.neighbours.reduce((sum, near) => sum + near.share, 0));
   const rest = together < 90 ? ` They give ${together} % of it; the rest comes in small parts from many others.` : "";
-  return `The network was never shown a photo of this class. Its classifier is put together from those of seen classes, above all of the ones shown here.${rest}`;
-}
-
-/** The tree, drawn anew whenever its room changes. */
-function drawTree(stage, why) {
-  const rows = layOut(why);
-  const draw = () => stage.replaceChildren(picture(rows, why, Math.max(260, stage.clientWidth)), spoken(why));
-  draw();
-  let width = stage.clientWidth;
-  new ResizeObserver(() => {
-    if (!stage.clientWidth || Math.abs(stage.clientWidth - width) < 4) return;
-    width = stage.clientWidth;
-    draw();
-  }).observe(stage);
-}
-
-/** Rows from the top down: {names, id, level, parent (index of a row)}. Chains of single nodes share a row. */
-function layOut(why) {
-  const below = new Map();
-  for (const { id, parent } of why.tree) below.set(parent, [...(below.get(parent) || []), id]);
-  const shares = new Map(why.neighbours.map((near) => [near.id, near.share]));
-  const ends = (id) => id === why.id || shares.has(id);
-  const rows = [];
-  const weight = (id) =>
-    (shares.get(id) || 0) +
-    (id === why.id ? 2 : 0) +
-    (below.get(id) || []).reduce((sum, next) => sum + weight(next), 0);
-  const walk = (id, level, parent) => {
-    const chain = [id];
-    let next = below.get(id) || [];
-    while (next.length === 1 && !ends(id)) {
-      if (ends(next[0])) break;
-      id = next[0];
-      chain.push(id);
-      next = below.get(id) || [];
-    }
-    rows.push({ id, chain, level, parent, share: shares.get(id) });
-    const at = rows.length - 1;
-    for (const child of [...next].sort((a, b) => weight(b) - weight(a))) walk(child, level + 1, at);
-  };
-  for (const top of below.get(null) || []) walk(top, 0, -1);
-  return rows;
-}
-
-function picture(rows, why, width) {
-  const narrow = width < 460;
-  const step = narrow ? 15 : 24;
-  const room = narrow ? 92 : 150; // of the shares on the right
-  const x = (row) => 12 + row.level * step;
-  const y = (at) => at * ROW + ROW / 2;
-  const drawing = svg("svg", {
-    class: "tree-drawing",
-    width,
-    height: rows.length * ROW,
-    viewBox: `0 0 ${width} ${rows.length * ROW}`,
-    role: "group",
-    "aria-label": `The place of ${why.name} in the hierarchy`,
-  });
-  rows.forEach((row, at) => {
-    if (row.parent < 0) return;
-    const from = x(rows[row.parent]);
-    drawing.append(
-      svg("path", { class: "branch", d: `M${from} ${y(row.parent) + 7}V${y(at) - 6}q0 6 6 6H${x(row) - 9}` }),
-    );
-  });
-  const most = Math.max(...why.neighbours.map((near) => near.share), 1e-6);
-  rows.forEach((row, at) => {
-    const self = row.id === why.id;
-    const kind = why.nodes[row.id].mark;
-    const left = x(row) + 14;
-    const space = width - left - (row.share === undefined ? 6 : room + 10);
-    const names = row.chain.map((id) => why.nodes[id].name);
-    const text = svg("text", {
-      x: left,
-      y: y(at) + 4.5,
-      class: self ? "self" : row.share === undefined ? "between" : "near",
-    });
-    const title = svg("title", {}, names.join(" › "));
-    fit(text, names, space, self ? 650 : 450);
-    const group = svg(
-      "a",
-      { href: `#explore/${encodeURIComponent(row.id)}`, class: "twig" },
-      title,
-      glyph(kind, x(row), y(at), row.share === undefined && !self),
-      text,
-    );
-    if (self)
-      group.prepend(
-        svg("rect", {
-          class: "self-back",
-          x: x(row) - 11,
-          y: y(at) - 13,
-          width: width - x(row) + 10,
-          height: 26,
-          rx: 8,
-        }),
-      );
-    drawing.append(group);
-    if (row.share !== undefined) drawing.append(...shareBar(row.share, most, width - room, y(at), room, narrow));
-  });
-  return drawing;
-}
-
-function glyph(kind, x, y, small) {
-  if (small) return svg("circle", { class: "dot", cx: x, cy: y, r: 3 });
-  return svg("circle", { class: `dot dot-${kind}`, cx: x, cy: y, r: 5.5 });
-}
-
-function shareBar(share, most, x, y, room, narrow) {
-  const length = room - 52;
-  const percent = share >= 0.095 ? (100 * share).toFixed(0) : (100 * share).toFixed(1);
-  const parts = [svg("text", { class: "share", x: x + room - 4, y: y + 4.5, "text-anchor": "end" }, `${percent} %`)];
-  if (length > (narrow ? 30 : 0)) {
-    parts.push(svg("rect", { class: "share-track", x, y: y - 3, width: length, height: 6, rx: 3 }));
-    parts.push(
-      svg("rect", { class: "share-fill", x, y: y - 3, width: Math.max(3, (length * share) / most), height: 6, rx: 3 }),
-    );
-  }
-  return parts;
-}
-
-const ruler = document.createElement("canvas").getContext("2d");
-
-/** As many of the last names as there is room for. */
-function fit(text, names, space, weight) {
-  ruler.font = `${weight} 13.5px ${getComputedStyle(document.body).fontFamily}`;
-  const wide = (words) => ruler.measureText(words).width;
-  let shown = names.join(" › ");
-  let kept = names.slice();
-  while (wide(shown) > space && kept.length > 1) {
-    kept = kept.slice(1);
-    shown = `… › ${kept.join(" › ")}`;
-  }
-  while (wide(shown) > space && shown.length > 4) shown = `${shown.slice(0, -2).trimEnd()}…`;
-  text.textContent = shown;
-}
-
-/** The same for those who cannot see the drawing. */
-function spoken(why) {
-  const parts = why.neighbours.map((near) => {
-    const way = near.path.map((id) => why.nodes[id].name).join(", ");
-    return el("li", {}, `${near.name}: ${(100 * near.share).toFixed(1)} per cent. The way: ${way}`);
-  });
-  return el("ul", { class: "only-read" }, parts);
+  return `By its relatives. What to look for is put together from things that it was trained on, above all from these.${rest}`;
 }

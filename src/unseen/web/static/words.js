@@ -1,0 +1,71 @@
+// What the page says, in words.
+
+const WITHOUT_ARTICLE = new Set(
+  "clothing equipment food foodstuff furniture furnishing produce water jewelry footwear headgear glassware".split(" "),
+);
+
+/** "a horse", "an okapi", "trousers": a name as it stands in a sentence. */
+export function article(name) {
+  const last = name.split(" ").at(-1).toLowerCase();
+  if (WITHOUT_ARTICLE.has(last) || /[^aiosu]s$/.test(last)) return "";
+  return /^(?!(uni|use|usu|eu|one|ura))[aeiou]/i.test(name) || /^(hour|heir|honest)/i.test(name) ? "an " : "a ";
+}
+
+const HEDGES = { sure: "Pretty sure:", likely: "Probably", guess: "My guess:" };
+
+/** How a verdict begins; null where there is none. */
+export const hedge = (verdict) => (verdict.id === null ? null : HEDGES[verdict.level]);
+
+export function verdictText(verdict) {
+  if (verdict.id === null) return "I don't know what this is";
+  return `${hedge(verdict)} ${article(verdict.name)}${verdict.name}`;
+}
+
+export function percent(probability) {
+  if (probability >= 0.995) return "over 99 %";
+  if (probability < 0.01) return "under 1 %";
+  return `${Math.round(100 * probability)} %`;
+}
+
+const MARKS = {
+  seen: ["trained on", "The network was trained on photos of this"],
+  unseen: ["never shown", "The network was never shown a photo of this"],
+  guesswork: ["never shown", "Never shown, and hardly related to anything that was"],
+  link: ["only a heading", "Only connects others; it is never an answer itself"],
+};
+
+/** The word for a mark, and what it means. */
+export const markWords = (mark) => MARKS[mark];
+
+/** "never shown, well supported": how a class came to be known. */
+export function known(one) {
+  const [word] = MARKS[one.mark];
+  return one.support ? `${word}, ${one.support}` : word;
+}
+
+const SUPPORT = [
+  [0.75, "Well supported: things that it was trained on are much like it."],
+  [0.5, "Partly supported: things that it was trained on are somewhat like it."],
+  [-1, "Hardly supported: nothing that it was trained on is much like it. Take it as guesswork."],
+];
+export const supportSentence = (trust) => SUPPORT.find(([least]) => trust >= least)[1];
+
+export const number = (value) => value.toLocaleString("en");
+
+/** The name of a model as a person knows it. */
+export const modelName = (name) => (name === "default" ? "Built-in" : name);
+
+/** A sentence for a file that could not be read. */
+export function unreadable(why) {
+  return /^(is|has|cannot|was) /.test(why) ? `This file ${why}` : why;
+}
+
+/** Rows -> text that spreadsheets read. A cell that would be taken for a formula is quoted with an apostrophe. */
+export function toCsv(rows) {
+  const cell = (value) => {
+    const text = String(value ?? "");
+    const safe = /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
+    return /[",\n\r]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+  };
+  return rows.map((row) => row.map(cell).join(",")).join("\r\n") + "\r\n";
+}
