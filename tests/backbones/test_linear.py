@@ -160,8 +160,15 @@ def test_a_layer_over_the_features_of_a_network(tmp_path):
     assert head.takes_photos and head.transform == base.transform and head.name == f"linear@{base.name}"
     batch = base.transform(photo)[None]
     assert torch.allclose(head(batch), base.features(batch)[:, :3])
-    with pytest.raises(UnseenError, match="for 5 features, but .* gives 8"):
+    with pytest.raises(UnseenError, match=r"for 5 features, but .* gives 8"):
         from_linear(np.eye(3, 5), None, IDS, base)
+
+
+def test_code_of_the_users_own_is_not_run_below_a_layer(tmp_path):
+    np.savez(tmp_path / "head.npz", weight=np.eye(3), classes=IDS)
+    for name in (f"linear:{tmp_path / 'head.npz'}@antigravity:run", "linear@antigravity:run"):
+        with pytest.raises(UnseenError, match="build antigravity:run yourself"):
+            load_backbone(name, IDS)
 
 
 def test_a_head_for_a_built_in_network_is_found_again(tmp_path):

@@ -31,14 +31,8 @@ from unseen.errors import UnseenError
 from unseen.photos.transforms import PhotoTransform
 
 BUILT_IN = (*VARIANTS, RESNET50)
-FAMILIES = (
-    "timm/",
-    "torchvision/",
-    "hf:",
-    "onnx:",
-    "linear:",
-    "linear@",
-)  # how the names of other people's networks begin
+# How the names of networks begin that are neither built in nor the user's own code.
+FAMILIES = ("timm/", "torchvision/", "hf:", "onnx:", "linear:", "linear@")
 
 
 def load_backbone(
@@ -76,6 +70,8 @@ def load_backbone(
         backbone = load_onnx(name.removeprefix("onnx:"), classes, layer, transform)
     elif name == "linear" or name.startswith(("linear:", "linear@")):
         place, _, below = name.partition("@")
+        if is_own(below):  # a bundle could name it, and nobody would have been asked
+            raise UnseenError(f"{name}: build {below} yourself and use from_linear(weight, bias, class_ids, network).")
         network = load_backbone(below, layer=layer, transform=transform) if below else None
         backbone = load_linear(place.partition(":")[2], classes, state, network)
     elif is_own(name):

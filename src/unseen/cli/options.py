@@ -26,7 +26,7 @@ BackboneOption = Annotated[
     str,
     typer.Option(
         help="efficientnet-lite0, -lite1, -lite2, resnet50, timm/NAME, torchvision/NAME, hf:FOLDER, onnx:FILE, "
-        "linear:FILE (weight, bias and classes over features of your own; linear:FILE@NAME over those of a network), or "
+        "linear:FILE (weight, bias and classes over features of your own; linear:FILE@NAME over a network's), or "
         "module:callable."
     ),
 ]
