@@ -19,6 +19,8 @@ from unseen.errors import UnseenError
         ("resnet101", "timm/resnet101"),
         ("weights.safetensors", "give it as weights="),
         ("module/ResNet", "from_module"),
+        ("net.onnx", "did you mean onnx:net.onnx"),
+        ("head.npz", "did you mean linear:head.npz"),
         ("", "There is no network ''"),
     ],
 )

