@@ -168,6 +168,43 @@ def test_no_bytes_crash_a_reader(tmp_path, content, header, suffix):
         assert str(path) in str(error)
 
 
+SAVED = Taxonomy.from_edges([("dog", "animal"), ("cat", "animal"), ("dog", "pet")]).to_json()
+ODD = st.sampled_from([None, -1, 2**31, 2**70, 1.5, "", "x", "|", "\0", "\ud800", True, [], {}, [[]], ["a"], {"a": 1}])
+
+
+@st.composite
+def changed(draw, value):
+    """A JSON value in which something has been replaced, doubled or left out."""
+    if draw(st.integers(0, 3)) == 0 or not isinstance(value, (list, dict)) or not value:
+        return draw(ODD)
+    parts = dict(value) if isinstance(value, dict) else dict(enumerate(value))
+    at = draw(st.sampled_from(list(parts)))
+    if draw(st.integers(0, 4)) == 0:
+        del parts[at]
+    else:
+        parts[at] = draw(changed(parts[at]))
+    return parts if isinstance(value, dict) else [*parts.values(), *draw(st.sampled_from([[], value[:1]]))]
+
+
+@given(
+    st.one_of(
+        changed(SAVED),
+        changed([{"id": "a", "name": "animal"}, {"id": "d", "names": ["dog", "hound"], "parents": ["a"]}]),
+        changed({"name": "animal", "children": [{"name": "dog", "definition": "it barks"}, "cat"]}),
+    )
+)
+@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+def test_no_json_crashes_the_reader(tmp_path, value):
+    path = tmp_path / "any.json"
+    path.write_text(json.dumps(value))
+    try:
+        taxonomy = Taxonomy.load(path)
+        json.dumps(taxonomy.to_json() | {"source": None}, ensure_ascii=False).encode()  # the name of a file may be odd
+        assert all(taxonomy.ancestors(id) is not None for id in taxonomy.ids)
+    except UnseenError as error:
+        assert str(error).startswith(str(path))
+
+
 @pytest.mark.slow
 def test_many_rows_load_quickly_and_the_last_mistake_has_its_line(load, refusal):
     rows = [f"c{row},class {row},{f'c{row // 4}' if row else ''}" for row in range(100_000)]

@@ -270,5 +270,12 @@ def taxonomy_from_json(path: str | Path) -> Taxonomy:
     """A list of nodes, a tree of {"name", "children"}, or what `Taxonomy.to_json` gave."""
     value, text = parse_json(path)
     if isinstance(value, dict) and "parent_ptr" in value:
-        return Taxonomy.from_dict(value)
+        try:
+            saved = Taxonomy.from_dict(value)
+            json.dumps([saved.ids, saved.lemmas, saved.own_definitions], ensure_ascii=False).encode()
+        except UnseenError as error:
+            raise UnseenError(f"{path}: {error}") from error
+        except UnicodeEncodeError:
+            raise UnseenError(f"{path}: a name contains half a character (a lone surrogate).") from None
+        return saved
     return json_draft(path, value, text).taxonomy()
