@@ -58,6 +58,15 @@ def test_bundles_of_one_name_are_told_apart(here, started):
     assert [bundle["name"] for bundle in done.json["bundles"]] == ["bundle", "bundle-2"] and not started
 
 
+def test_with_a_token_there_is_nothing_to_warn_of(here, started, monkeypatch):
+    done = run_command("serve", "bundle", "--host", "0.0.0.0", "--port", 0, "--open", "--token", "correct-horse")
+    assert done.code == 0 and "password" not in done.err
+    assert started[0].endswith("/?token=correct-horse") and f"The page is at {started[0]}" in done.out
+    monkeypatch.setenv("UNSEEN_TOKEN", "battery-staple")
+    done = run_command("serve", "bundle", "--host", "0.0.0.0", "--port", 0, "--open", "--json")
+    assert started[1].endswith("/?token=battery-staple") and "battery" not in done.out
+
+
 @pytest.mark.parametrize(("options", "says"), [([], "unless you start it with --read-only"), (["--read-only"], "")])
 def test_letting_others_in_is_warned_of(here, started, options, says):
     done = run_command("serve", "bundle", "--host", "0.0.0.0", "--port", 0, *options)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import tempfile
 from pathlib import Path
@@ -126,8 +127,12 @@ def _serve_by_workers(options: dict[str, Any], bound, workers: int, ready) -> No
     say(f"Starting {workers} {'process' if workers == 1 else 'processes'} ...")
     with tempfile.TemporaryDirectory(prefix="unseen-serve-") as folder:  # of this user alone
         told = options | {"workers": workers}
-        supervisor = Supervisor(bound, workers, told, Path(folder), tell)
-        supervisor.run(lambda: ready(json.loads((Path(folder) / "bundles.json").read_text(encoding="utf-8"))))
+
+        def started() -> None:
+            ready(json.loads((Path(folder) / "bundles.json").read_text(encoding="utf-8")))
+            say(f"To restart the workers without losing a request: kill -HUP {os.getpid()}")
+
+        Supervisor(bound, workers, told, Path(folder), tell).run(started)
 
 
 def serve_as_worker() -> None:
