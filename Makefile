@@ -5,9 +5,10 @@ TORCH ?= torch==2.13.0
 BIN := .venv/bin
 # timm asks for torchvision, whose newest build would replace a CPU torch: this pair imports and runs with any.
 TIMM := torchvision==0.16.2 timm==1.0.30
+PIP := $(BIN)/python -m pip install --quiet -c constraints.txt
 PYTEST := $(BIN)/python -m pytest -q -n auto --dist worksteal
 
-.PHONY: help demo check fast test static types layers coverage docs lint clean
+.PHONY: help demo check fast test static types layers coverage docs audit lint clean
 help: ## list the targets
 	@grep -E '^[a-z]+:.*## ' Makefile | awk -F ':.*## ' '{ printf "  make %-9s %s\n", $$1, $$2 }'
 
@@ -40,18 +41,22 @@ coverage: .venv/.installed-dev ## which lines no test runs; files below 80 % are
 docs: .venv/.installed-dev ## the documents and the API reference, as a site in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-.venv/.installed: pyproject.toml
+.venv/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet "$(TORCH)"
-	$(BIN)/python -m pip install --quiet -e ".[web]"
+	$(PIP) "$(TORCH)"
+	$(PIP) -e ".[web]"
 	touch $@
 
 .venv/.installed-dev: .venv/.installed
-	$(BIN)/python -m pip install --quiet -e ".[dev]"
-	$(BIN)/python -m pip install --quiet huggingface_hub pyyaml
+	$(PIP) -e ".[dev]"
+	$(PIP) huggingface_hub pyyaml
 	$(BIN)/python -m pip install --quiet --no-deps $(TIMM)
 	touch $@
+
+audit: .venv/.installed ## are there known weaknesses in the versions of constraints.txt? Asks a public database
+	$(BIN)/python -m pip install --quiet pip-audit
+	$(BIN)/pip-audit --requirement constraints.txt --no-deps --disable-pip
 
 lint: .venv/.installed-dev ## mend what ruff can mend, and format
 	$(BIN)/ruff check --fix .

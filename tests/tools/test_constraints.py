@@ -1,0 +1,64 @@
+"""The versions that are installed for tests are pinned, above the floors, and watched."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).resolve().parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+WORKFLOW = (ROOT / ".github" / "workflows" / "ci.yml").read_text()
+PINS = {
+    canonicalize_name(pin.name): pin
+    for line in (ROOT / "constraints.txt").read_text().splitlines()
+    if not line.startswith("#")
+    for pin in [Requirement(line)]
+}
+EXTRAS = ("lite", "web", "onnx", "text", "report", "docs", "dev")  # what `make test` installs
+NEEDED = [
+    needed
+    for text in [*PROJECT["dependencies"], *(text for e in EXTRAS for text in PROJECT["optional-dependencies"][e])]
+    for needed in [Requirement(text)]
+    if needed.name not in ("unseen", "tomli")
+]
+
+
+def version_of(name: str) -> Version:
+    (only,) = PINS[canonicalize_name(name)].specifier
+    assert only.operator == "=="
+    return Version(only.version)
+
+
+@pytest.mark.parametrize("needed", NEEDED, ids=str)
+def test_what_tests_need_is_pinned_within_what_the_package_allows(needed):
+    assert version_of(needed.name) in needed.specifier
+
+
+def test_torch_is_one_whose_weights_cannot_run_code():
+    torch = next(Requirement(text) for text in PROJECT["dependencies"] if Requirement(text).name == "torch")
+    assert Version("2.9.1") not in torch.specifier and Version("2.10") in torch.specifier
+    (installed,) = re.findall(r"^TORCH \?= torch==(\S+)$", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)
+    assert Version(installed) == version_of("torch")
+
+
+def test_every_installation_of_the_tests_is_pinned():
+    makefile = (ROOT / "Makefile").read_text()
+    assert "pip install --quiet -c constraints.txt" in makefile
+    for line in (*WORKFLOW.splitlines(), *makefile.splitlines()):
+        if '-e ".[' in line:
+            assert "-c constraints.txt" in line or "$(PIP)" in line, line
+
+
+def test_the_workflow_asks_for_known_weaknesses():
+    assert "pip-audit --requirement constraints.txt" in WORKFLOW and "schedule:" in WORKFLOW
