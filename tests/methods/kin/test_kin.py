@@ -84,18 +84,14 @@ def test_is_scikit_learns_kernel_ridge_on_the_formulas_kernel(parts):
     assert np.allclose(solution.classifiers[unseen], expected[unseen], atol=1e-4)
 
 
-def test_seen_classes_keep_their_direction_and_are_no_longer_than_unseen_ones():
+def test_seen_classes_keep_their_own_row_by_the_same_formula():
     problem = make_problem()
     kin = make_method("kin", FIXED)
     solution = kin.fit(problem, Run())
-    mean = problem.targets().mean(axis=0)
-    own, kept = problem.targets() - mean, solution.classifiers[problem.seen] - mean
-    lengths = np.linalg.norm(solution.classifiers - mean, axis=1)
-    longest = np.quantile(np.delete(lengths, problem.seen), 0.999)
-    assert np.allclose(kept, longest * own / np.linalg.norm(own, axis=1, keepdims=True), atol=1e-5)
-    assert np.allclose(
-        kin.predict(problem, solution.state, problem.seen), solution.classifiers[problem.seen], atol=1e-6
-    )
+    own = problem.targets() - problem.targets().mean(axis=0)
+    kept = solution.classifiers[problem.seen]
+    assert np.allclose(kept, finished(own, solution.state), atol=1e-5)
+    assert np.allclose(kin.predict(problem, solution.state, problem.seen), kept, atol=1e-6)
 
 
 def test_chance_is_the_length_that_random_classifiers_would_give():
@@ -308,6 +304,19 @@ def test_reciprocal_ranks_count_ties_half():
     assert np.allclose(choose.reciprocal_ranks(np.eye(2), np.zeros((2, 2))), 2 / 3)
 
 
+def test_upward_ranks_by_hand():
+    known = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [1.0, 0.0]])
+    predicted = np.array([[0.9, 0.0], [0.0, 2.0], [0.5, 0.0], [0.5, 0.0]])
+    parents = [np.array([0]), np.array([0]), np.array([0, 2]), np.array([], int)]
+    # The second class scores its parent 0, as two others; the third has its better parent second.
+    assert np.allclose(choose.upward_ranks(known, predicted, parents), [1, 1 / 3, 1 / 2, np.nan], equal_nan=True)
+    assert np.allclose(choose.upward_ranks(known, predicted, [np.array([3])] * 4)[0], 1 / 2.5)
+
+
+def test_upward_counts_twice_where_there_is_a_parent():
+    assert np.allclose(choose.together(np.array([0.5, 0.5]), np.array([0.8, np.nan])), [0.7, 0.5])
+
+
 def test_principal_part_keeps_all_products():
     _, targets = many_classes(12)
     part = choose.principal_part(targets)
@@ -352,6 +361,30 @@ def test_a_source_that_tells_nothing_is_weighed_less():
     record = make_method("kin").fit(many_seen(), Run()).record
     assert record.chosen["sources"] == [1.0, method.LESS]
     assert record.extra["hidden_halves"]["mean_reciprocal_rank"] > 0.3
+
+
+def test_nearby_holds_all_unseen_parents_and_none_far_away(monkeypatch):
+    """A chain of unseen classes above two seen ones: as far as REACH, and thinned without losing a parent."""
+    ids = ["e", "d", "c", "b", "a", "x", "y", *(f"child{i}" for i in range(10))]
+    above = [[], ["e"], ["d"], ["c"], ["b"], ["a"], ["a"], *[["x"]] * 10]
+    taxonomy = Taxonomy(ids, [(id,) for id in ids], above)
+    problem = Problem(taxonomy, make_vectors(np.ones((17, 2))), taxonomy.indices(["x", "y"]), np.eye(2, 3, dtype="f4"))
+    rows, parents = method._nearby(problem)
+    assert {ids[row] for row in rows} == {"a", "b", "c", *(f"child{i}" for i in range(10))}
+    assert [[ids[rows[place]] for place in places] for places in parents] == [["a"], ["a"]]
+    monkeypatch.setattr(method, "NEARBY", 5)
+    thinned, parents = method._nearby(problem)
+    assert 2 <= len(thinned) <= 5 and [[ids[thinned[place]] for place in places] for places in parents] == [
+        ["a"],
+        ["a"],
+    ]
+
+
+def test_the_choice_does_not_depend_on_the_seed():
+    problem = many_seen()
+    first, second = (make_method("kin").fit(problem, Run(seed=seed)) for seed in (0, 1))
+    assert first.record.chosen == second.record.chosen and np.array_equal(first.classifiers, second.classifiers)
+    assert 0 < first.record.extra["upward"]["mean_reciprocal_rank"] <= 1
 
 
 def test_given_settings_are_kept():

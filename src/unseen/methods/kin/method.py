@@ -11,9 +11,9 @@ from scipy import sparse
 
 from unseen.errors import UnseenError
 from unseen.methods.base import Method, Solution
-from unseen.methods.kin.choice import better, halvings, principal_part, quality
+from unseen.methods.kin.choice import better, halvings, principal_part, quality, together, upward_ranks
 from unseen.methods.kin.inputs import Inputs, Kernel, gather, natural_width
-from unseen.methods.problem import Problem, normalise_rows
+from unseen.methods.problem import Problem
 from unseen.methods.projections import Append1
 from unseen.methods.records import FitRecord
 from unseen.methods.registry import register
@@ -24,15 +24,16 @@ from unseen.runtime.run import Run
 CHUNK = 4096  # classes at a time: the kernel against the seen classes is CHUNK x M
 HALVINGS = 4
 FEW = 20  # seen classes: with fewer, hidden halves say nothing
-START = {"width": 1.0, "ridge": 0.05}
-GRID = {"width": (0.5, 2.0), "ridge": (0.2,)}
-LESS = 0.25  # a source of vectors counts fully, or this much
+REACH, NEARBY = 3, 2500  # hops from a seen class, and how many of the unseen classes that near are asked about
+START = {"width": 1.0, "ridge": 0.1}
+GRID = {"width": (0.5, 2.0), "ridge": (0.03, 0.3)}
+LESS = 0.5  # a source of vectors counts fully, or this much
 
 
 @dataclass(frozen=True)
 class KinSettings:
-    """Settings of kin. None: chosen on the seen classes at fit time. The other numbers were learned on seen classes
-    too, without a photo, by `benchmarks/kin_ablation.py learn`.
+    """Settings of kin. None: chosen on the seen classes at fit time. The other numbers were chosen on seen classes too,
+    for four networks together, by `benchmarks/criterion.py choose`.
 
     Args:
         sources: w_s, one for each source of vectors.
@@ -53,14 +54,14 @@ class KinSettings:
     sources: Annotated[list[float] | None, NOT_NEGATIVE] = None
     width: Annotated[float | None, POSITIVE] = None
     ridge: Annotated[float | None, POSITIVE] = None
-    word_width: Annotated[float, POSITIVE] = 3.5
+    word_width: Annotated[float, POSITIVE] = 5.0
     propagated_width: Annotated[float, POSITIVE] = 2.5
-    word_weight: Annotated[float, NOT_NEGATIVE] = 0.2
+    word_weight: Annotated[float, NOT_NEGATIVE] = 0.1
     propagated_weight: Annotated[float, NOT_NEGATIVE] = 1.0
-    ancestor_weight: Annotated[float, NOT_NEGATIVE] = 0.1
-    decay: Annotated[float, DECAY] = 0.8
-    descendants: list[float] = field(default_factory=lambda: [0.36, 0.27, 0.17, 0.19, 0.01])
-    ancestors: list[float] = field(default_factory=lambda: [0.69, 0.09, 0.08, 0.06, 0.08])
+    ancestor_weight: Annotated[float, NOT_NEGATIVE] = 0.8
+    decay: Annotated[float, DECAY] = 0.4
+    descendants: list[float] = field(default_factory=lambda: [0.25, 0.32, 0.2, 0.22, 0.01])
+    ancestors: list[float] = field(default_factory=lambda: [0.8, 0.06, 0.05, 0.04, 0.05])
     caution: Annotated[float, NOT_NEGATIVE] = 1.0
 
 
@@ -75,8 +76,8 @@ class Kin(Method):
     classes of |K(u, S) (K(S, S) + ridge I)^-1|. The d of a class that resembles nothing seen is no longer than that,
     and is not blown up to a confident answer.
 
-    A seen class keeps its own direction, d(s) = W(s) - mu, with the length of the best supported unseen class in a
-    thousand: known classifiers are longer than predicted ones, and would outshout them.
+    A seen class goes by the same formula with d(s) = W(s) - mu, which is known. So its row is longer than those of
+    unseen classes, which are in doubt; how much that counts against them is for a calibration to say.
 
     The state is the solved system and the seen classes' inputs as they were at training time. A class that is added
     later changes z of its ancestors and of the classes below them, a little; the seen classes' stored z stays as it
@@ -98,7 +99,7 @@ class Kin(Method):
         seen = self._gather(problem, problem.seen)
         targets = problem.targets().astype(np.float64)
         mean = targets.mean(axis=0)
-        chosen, found = self._choose(seen, targets - mean, run)
+        chosen, found = self._choose(problem, seen, targets - mean)
         kernel = self._kernel(seen, chosen)
         system = Ridges(kernel(seen, seen))
         state = {
@@ -118,15 +119,13 @@ class Kin(Method):
             chance[part] = np.linalg.norm(shares, axis=1)
             trust[part] = _trust(likeness, shares)
         state["chance"] = np.array([np.median(chance)], np.float32)
-        lengths = self._scale(deviations, state)
-        state["own"] = normalise_rows(targets - mean) * _best_supported(lengths, problem.seen)
+        self._scale(deviations, state["chance"])
+        state["own"] = (targets - mean).astype(np.float32)
+        self._scale(state["own"], state["chance"])
         trust[problem.seen] = 1.0
         deviations[problem.seen] = state["own"]
         deviations += state["mean"]
-        extra: dict[str, Any] = {}
-        if found is not None:
-            extra["hidden_halves"] = {"mean_reciprocal_rank": round(found, 4)}
-        record = FitRecord(weights=int(state["dual"].size), chosen=chosen, extra=extra)
+        record = FitRecord(weights=int(state["dual"].size), chosen=chosen, extra=found)
         return Solution(deviations, Append1(), state, record, trust=trust)
 
     def predict(self, problem: Problem, state: dict[str, np.ndarray], rows: np.ndarray | None = None) -> np.ndarray:
@@ -134,7 +133,7 @@ class Kin(Method):
         deviations = np.empty((len(rows), state["dual"].shape[1]), np.float32)
         for part, likeness in self._likeness(problem, state, rows):
             deviations[part] = likeness @ state["dual"]
-        self._scale(deviations, state)
+        self._scale(deviations, state["chance"])
         position = _positions(problem)[rows]
         deviations[position >= 0] = state["own"][position[position >= 0]]
         return deviations + state["mean"]
@@ -158,13 +157,11 @@ class Kin(Method):
         (_, likeness), *_ = self._likeness(problem, state, np.array([row]))
         return (likeness @ state["inverse"])[0]
 
-    def _scale(self, deviations: np.ndarray, state: dict[str, np.ndarray]) -> np.ndarray:
-        """d / sqrt(|d|^2 + caution^2 chance^2), in place; returns the lengths that are left (n)."""
+    def _scale(self, deviations: np.ndarray, chance: np.ndarray) -> None:
+        """d / sqrt(|d|^2 + caution^2 chance^2), in place."""
         squares = np.einsum("np,np->n", deviations, deviations)  # no second matrix of that size
-        doubt = (self.settings.caution * float(state["chance"][0])) ** 2
-        divisor = np.maximum(np.sqrt(squares + doubt), np.finfo(np.float32).tiny)
-        deviations /= divisor[:, None]
-        return np.sqrt(squares) / divisor
+        doubt = (self.settings.caution * float(chance[0])) ** 2
+        deviations /= np.maximum(np.sqrt(squares + doubt), np.finfo(np.float32).tiny)[:, None]
 
     def _gather(self, problem: Problem, rows: np.ndarray) -> Inputs:
         return gather(problem, self.settings.descendants, self.settings.ancestors, self.settings.decay, rows)
@@ -177,8 +174,8 @@ class Kin(Method):
         weights = (s.word_weight, s.propagated_weight, s.ancestor_weight)
         return Kernel(words, propagated, tuple(chosen["sources"]), *weights)
 
-    def _choose(self, seen: Inputs, centred: np.ndarray, run: Run) -> tuple[dict[str, Any], float | None]:
-        """The given settings; those not given, as hidden halves of the seen classes are best recognised."""
+    def _choose(self, problem: Problem, seen: Inputs, centred: np.ndarray) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The given settings, and those not given as the two questions of `choice` are best answered; and how well."""
         count = len(seen.words)
         given = {key: getattr(self.settings, key) for key in ("sources", "width", "ridge")}
         given = {key: value for key, value in given.items() if value is not None}
@@ -188,15 +185,36 @@ class Kin(Method):
             )
         start = {"sources": [1.0] * count, **START, **given}
         if len(centred) < FEW:
-            return start, None
+            return start, {}
         weaker = [[LESS if i == j else 1.0 for i in range(count)] for j in range(count)]
         grid = {key: values for key, values in {"sources": weaker, **GRID}.items() if key not in given}
-        targets, splits = principal_part(centred), halvings(len(centred), HALVINGS, run.seed)
+        targets, splits = principal_part(centred), halvings(len(centred), HALVINGS)
+        rows, parents = _nearby(problem)
+        nearby = self._gather(problem, rows)
 
-        def quality_of(chosen: dict[str, Any]) -> np.ndarray:
-            return quality(self._kernel(seen, chosen)(seen, seen), chosen["ridge"], targets, splits)
+        def answers(chosen: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
+            kernel = self._kernel(seen, chosen)
+            known = kernel(seen, seen)
+            return (
+                quality(known, chosen["ridge"], targets, splits),
+                upward_ranks(targets, self._foretold(kernel(nearby, seen), known, chosen["ridge"], targets), parents),
+            )
 
-        return better(quality_of, start, grid)
+        chosen = better(lambda chosen: together(*answers(chosen)), start, grid)[0]
+        halves, upward = answers(chosen)
+        found = {"hidden_halves": {"mean_reciprocal_rank": round(float(halves.mean()), 4)}}
+        if not np.isnan(upward).all():
+            found["upward"] = {"mean_reciprocal_rank": round(float(np.nanmean(upward)), 4)}
+        return chosen, found
+
+    def _foretold(self, nearby: np.ndarray, known: np.ndarray, ridge: float, targets: np.ndarray) -> np.ndarray:
+        """The deviations of unseen classes along the targets' directions, as long as their rows will be."""
+        inverse = np.linalg.inv(known.astype(np.float64) + ridge * np.eye(len(known))).astype(np.float32)
+        deviations = nearby @ (inverse @ targets.astype(np.float32))
+        if len(nearby):
+            sample = nearby[:: max(len(nearby) // 500, 1)]
+            self._scale(deviations, np.median(np.linalg.norm(sample @ inverse, axis=1), keepdims=True))
+        return deviations
 
     def _likeness(
         self, problem: Problem, state: dict[str, np.ndarray], rows: np.ndarray
@@ -216,11 +234,19 @@ def _trust(likeness: np.ndarray, shares: np.ndarray) -> np.ndarray:
     return np.sqrt(np.clip((likeness * shares).sum(axis=1), 0, 1))
 
 
-def _best_supported(lengths: np.ndarray, seen: np.ndarray) -> float:
-    """The length of the best supported unseen class in a thousand; 1 where there is none."""
-    unseen = np.delete(lengths, seen)
-    length = float(np.quantile(unseen, 0.999)) if len(unseen) else 0.0
-    return length or 1.0
+def _nearby(problem: Problem) -> tuple[np.ndarray, list[np.ndarray]]:
+    """Rows of unseen classes not far from seen ones, all parents of seen ones among them; and where in these rows each
+    seen class has its parents."""
+    taxonomy, unseen = problem.taxonomy, _positions(problem) < 0
+    child, parent = taxonomy.edges()
+    above = np.unique(parent[~unseen[child] & unseen[parent]])
+    distance = taxonomy.hops_from([taxonomy.ids[row] for row in problem.seen])
+    others = np.setdiff1d(np.flatnonzero(unseen & (distance > 0) & (distance <= REACH)), above)
+    room = max(NEARBY - len(above), 1)
+    rows = np.concatenate([above, others[:: -(-len(others) // room) or 1]])
+    place = {int(row): i for i, row in enumerate(above)}
+    parents = [[place[int(row)] for row in parent[child == own] if int(row) in place] for own in problem.seen]
+    return rows, [np.array(places, np.int64) for places in parents]
 
 
 def _positions(problem: Problem) -> np.ndarray:

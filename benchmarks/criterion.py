@@ -1,0 +1,400 @@
+"""Which figure on seen classes foretells photos of unseen ones, and the constants of kin that follow from it.
+
+    python benchmarks/criterion.py study  --stores DIR [--out FILE]   how well each criterion foretells photos
+    python benchmarks/criterion.py choose --stores DIR [--out FILE]   constants for all networks, and with each left out
+    python benchmarks/criterion.py report --stores DIR                kin as it is, on the classes never looked at
+
+`study`: many variants of kin, each fitted to each network, are measured by several criteria on seen classes and by
+Hit@1 on photos of unseen classes; a criterion is as good as its correlation with the latter over the variants.
+DIR/NETWORK holds the feature stores `seen-train`, `seen-val` (photos of seen classes) and `unseen` (of unseen ones),
+made by `unseen features`. Of the classes of `unseen`, in the order of their ids, every second one is looked at by
+`study`, the others by `report` alone. The hierarchy is the paper's, whose lists the candidates come from. Some seconds
+a variant and network.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from scipy.stats import pearsonr, spearmanr
+
+from unseen.backbones import load_backbone
+from unseen.features import FeatureStore
+from unseen.methods.kin import Kin, KinSettings
+from unseen.methods.kin.choice import halvings, quality
+from unseen.methods.kin.inputs import Inputs, gather
+from unseen.methods.problem import Problem, normalise_rows
+from unseen.methods.projections import Append1
+from unseen.runtime.run import Run
+from unseen.scoring.candidates import AUTHORS_LISTS, paper_list
+from unseen.semantics import class_vectors, load_vectors
+from unseen.taxonomy import Taxonomy
+
+NETWORKS = ("efficientnet-lite0", "efficientnet-lite1", "efficientnet-lite2", "resnet50")
+DIRECTIONS = 500  # principal directions of the seen classifiers in which scores are computed: the rest adds little
+FOLDS = 6  # a sixth of the seen classes is hidden at a time
+UP, LISTS = "3-hops", AUTHORS_LISTS
+LOOKED_AT, REPORTED = 0, 1  # which of every two classes of photos
+HALVES, UPWARD, LOSS = "halves", "up 3-hops reciprocal rank", 0.5
+BOTH = ("glove", "text")
+HOPS = {"descendants": [0.25, 0.32, 0.2, 0.22, 0.01], "ancestors": [0.8, 0.06, 0.05, 0.04, 0.05]}
+START = KinSettings(  # what variants are variants of: constants learned on hidden halves, for one network
+    width=1.0,
+    ridge=0.05,
+    word_width=3.5,
+    propagated_width=2.5,
+    word_weight=0.2,
+    ancestor_weight=0.1,
+    decay=0.8,
+    descendants=[0.36, 0.27, 0.17, 0.19, 0.01],
+    ancestors=[0.69, 0.09, 0.08, 0.06, 0.08],
+)
+
+
+def variants() -> dict[str, tuple[tuple[str, ...], dict]]:
+    """name -> sources of vectors, settings: one thing changed at a time, then many at random."""
+    found: dict[str, tuple[tuple[str, ...], dict]] = {
+        "as it was": (BOTH, {}),
+        "glove only": (("glove",), {}),
+        "text only": (("text",), {}),
+        "no word kernel": (BOTH, {"word_weight": 0.0}),
+        "no propagated kernel": (BOTH, {"propagated_weight": 0.0, "word_weight": 1.0}),
+        "no ancestor kernel": (BOTH, {"ancestor_weight": 0.0}),
+        "ancestors 1": (BOTH, {"ancestor_weight": 1.0}),
+        "hops flat": (BOTH, {"descendants": [0.2] * 5, "ancestors": [0.2] * 5}),
+        "no descendants": (BOTH, {"descendants": [1.0, 0, 0, 0, 0]}),
+        "upward at any price": (BOTH, {"ancestor_weight": 6.4, "decay": 0.6, "propagated_width": 1.4} | HOPS),
+    }
+    for name, values in {"caution": (0.0, 0.3, 3.0), "ridge": (0.01, 0.2, 0.6), "width": (0.5, 2.0, 4.0)}.items():
+        found |= {f"{name} {value}": (BOTH, {name: value}) for value in values}
+    random = np.random.default_rng(7)
+    for i in range(12):
+        factor = np.exp(random.uniform(-1, 1, 7))
+        settings = {
+            "word_width": START.word_width * factor[0],
+            "propagated_width": START.propagated_width * factor[1],
+            "word_weight": START.word_weight * factor[2] ** 1.5,
+            "ancestor_weight": START.ancestor_weight * factor[3] ** 1.5,
+            "ridge": 0.1 * factor[4] ** 1.5,
+            "caution": START.caution * factor[5] ** 1.5,
+            "decay": float(random.uniform(0.3, 0.9)),
+        }
+        found[f"random {i}"] = ((BOTH, BOTH, ("text",), ("glove",))[i % 4], settings)
+    return found
+
+
+@dataclass(frozen=True)
+class Photos:
+    """Of one network: classifiers (M x r) and photos (n x r) along the classifiers' principal directions."""
+
+    own: np.ndarray
+    seen: np.ndarray
+    seen_class: np.ndarray  # position among the seen classes
+    unseen: np.ndarray
+    unseen_row: np.ndarray  # row of the hierarchy
+
+
+def read_photos(name: str, stores: Path, taxonomy: Taxonomy, part: int) -> Photos:
+    network = load_backbone(name)
+    targets = normalise_rows(network.classifiers())
+    centred = (targets - targets.mean(axis=0)).astype(np.float64)
+    values, vectors = np.linalg.eigh(centred @ centred.T)
+    strongest = np.argsort(-values)[:DIRECTIONS]
+    own = vectors[:, strongest] * np.sqrt(values[strongest])
+    directions = centred.T @ vectors[:, strongest] / np.sqrt(values[strongest])
+
+    def along(store: str, wanted: Callable[[list[str]], list[int]]) -> tuple[np.ndarray, list[str]]:
+        parts, ids = [], []
+        for batch in FeatureStore.open(stores / name / store, network).batches():
+            kept = wanted(batch.class_ids)
+            parts.append(batch.features[kept] @ directions[:-1] + directions[-1])
+            ids += [batch.class_ids[i] for i in kept]
+        return np.concatenate(parts).astype(np.float32), ids
+
+    known = sorted(FeatureStore.open(stores / name / "unseen", network).classes())
+    half = {id for id in known[part::2] if id in taxonomy}
+    position = {id: i for i, id in enumerate(network.class_ids)}
+    taken: dict[str, int] = {}
+
+    def first_two(ids: list[str]) -> list[int]:
+        kept = []
+        for i, id in enumerate(ids):
+            taken[id] = taken.get(id, 0) + 1
+            if taken[id] <= 2 and id in position:
+                kept.append(i)
+        return kept
+
+    seen, seen_ids = along("seen-train", first_two)
+    unseen, unseen_ids = along("unseen", lambda ids: [i for i, id in enumerate(ids) if id in half])
+    classes = np.array([position[id] for id in seen_ids])
+    return Photos(own.astype(np.float32), seen, classes, unseen, taxonomy.indices(unseen_ids))
+
+
+class Bench:
+    """The paper's hierarchy with its rows in the order: seen, 2-hops, the rest of 3-hops, the rest of all."""
+
+    def __init__(self, networks: list[str], stores: Path, part: int):
+        self.taxonomy = Taxonomy.paper()
+        ids = load_backbone().class_ids
+        self.seen = self.taxonomy.indices(ids)
+        order, self.count = list(ids), {}
+        for name in LISTS:
+            order += sorted(set(paper_list(name)) - set(order))
+            self.count[name] = len(order) - len(ids)
+        self.rows = self.taxonomy.indices(order)
+        self.place = np.full(len(self.taxonomy), -1)
+        self.place[self.rows] = np.arange(len(self.rows)) - len(self.seen)  # among the unseen ones
+        child, parent = self.taxonomy.edges()
+        self.parents = [np.sort(self.place[parent[child == row]]) for row in self.seen]
+        self.parents = [places[places >= 0] for places in self.parents]
+        self.photos = {name: read_photos(name, stores, self.taxonomy, part) for name in networks}
+        self.vectors = {name: class_vectors(self.taxonomy, load_vectors(name)) for name in BOTH}
+        self.splits = halvings(len(self.seen), 2)
+        self.folds = np.array_split(np.random.default_rng(0).permutation(len(self.seen)), FOLDS)
+        self._inputs: dict[tuple, Inputs] = {}
+
+    def inputs(self, sources: tuple[str, ...], s: KinSettings) -> Inputs:
+        parts = []
+        for source in sources:
+            key = (source, tuple(s.descendants), tuple(s.ancestors), s.decay)
+            if key not in self._inputs:
+                if len(self._inputs) > 6:
+                    self._inputs.pop(next(iter(self._inputs)))
+                problem = Problem(self.taxonomy, self.vectors[source], self.seen, np.zeros((len(self.seen), 1), "f4"))
+                self._inputs[key] = gather(problem, s.descendants, s.ancestors, s.decay, self.rows)
+            parts.append(self._inputs[key])
+        words, propagated = (tuple(getattr(part, kind)[0] for part in parts) for kind in ("words", "propagated"))
+        return Inputs(words, propagated, parts[0].ancestors)
+
+    def measure(self, sources: tuple[str, ...], settings: KinSettings) -> dict[str, dict[str, float]]:
+        """Every criterion and the photos of unseen classes, by network."""
+        inputs, m = self.inputs(sources, settings), len(self.seen)
+        chosen = {"width": settings.width, "sources": settings.sources or [1.0] * len(sources)}
+        kernel = Kin(settings)._kernel(inputs[:m], chosen)(inputs, inputs[:m])
+        inverse = np.linalg.inv(kernel[:m].astype(np.float64) + settings.ridge * np.eye(m)).astype(np.float32)
+        chance = float(np.median(np.linalg.norm(kernel[m::7] @ inverse, axis=1)))
+        doubt = (settings.caution * chance) ** 2
+
+        def rows_of(kernel: np.ndarray, dual: np.ndarray) -> np.ndarray:
+            deviations = kernel @ dual
+            return deviations / np.sqrt(np.einsum("np,np->n", deviations, deviations) + doubt + 1e-30)[:, None]
+
+        found = {}
+        for name, photos in self.photos.items():
+            predicted = rows_of(kernel[m:], inverse @ photos.own)
+            figures = {
+                "halves": 100 * float(quality(kernel[:m], settings.ridge, photos.own[:, :200], self.splits).mean())
+            }
+            for what, scored, classes in (
+                ("up", photos.seen, photos.seen_class),
+                ("own-up", photos.own, np.arange(m)),
+            ):
+                figures |= self.upward(what, scored, classes, predicted)
+            ranks, classes = [], []
+            for hidden in self.folds:
+                rest = np.setdiff1d(np.arange(m), hidden)
+                system = kernel[np.ix_(rest, rest)].astype(np.float64) + settings.ridge * np.eye(len(rest))
+                dual = np.linalg.solve(system, photos.own[rest]).astype(np.float32)
+                asked = np.concatenate([hidden, m + np.arange(self.count["2-hops"])])
+                among = rows_of(kernel[asked][:, rest], dual)
+                own = np.isin(photos.seen_class, hidden)
+                place = np.full(m, -1)
+                place[hidden] = np.arange(len(hidden))
+                ranks.append(ranks_of(photos.seen[own] @ among.T, place[photos.seen_class[own]]))
+                classes.append(photos.seen_class[own])
+            figures |= summary("hidden among hidden and 2-hops", np.concatenate(ranks), np.concatenate(classes))
+            places = self.place[photos.unseen_row]
+            scores = photos.unseen @ predicted.T
+            for key in LISTS:
+                kept = (places >= 0) & (places < self.count[key])
+                ranks = ranks_of(scores[kept][:, : self.count[key]], places[kept])
+                figures |= summary(f"unseen {key}", ranks, places[kept])
+            found[name] = figures
+        return found
+
+    def upward(self, what: str, scored: np.ndarray, classes: np.ndarray, predicted: np.ndarray) -> dict[str, float]:
+        """Seen classes (their photos, or their own classifiers) among unseen ones: right is a parent."""
+        found, scores = {}, scored @ predicted[: self.count[UP]].T
+        for key in ("2-hops", UP):
+            within = [places[places < self.count[key]] for places in self.parents]
+            kept = np.flatnonzero([len(within[i]) > 0 for i in classes])
+            best = [within[classes[i]][scores[i, within[classes[i]]].argmax()] for i in kept]
+            ranks = ranks_of(scores[kept][:, : self.count[key]], np.array(best))
+            found |= summary(f"{what} {key}", ranks, classes[kept])
+        return found
+
+
+def ranks_of(scores: np.ndarray, right: np.ndarray) -> np.ndarray:
+    own = scores[np.arange(len(scores)), right][:, None]
+    return (scores > own).sum(axis=1) + ((scores == own).sum(axis=1) - 1) / 2
+
+
+def summary(what: str, ranks: np.ndarray, classes: np.ndarray) -> dict[str, float]:
+    """Class-averaged Hit@1 and mean reciprocal rank, per cent."""
+    counts = np.bincount(classes)
+    kept = counts > 0
+    of = {"hit@1": ranks == 0, "reciprocal rank": 1 / (1 + ranks)}
+    return {
+        f"{what} {name}": 100 * float((np.bincount(classes, value)[kept] / counts[kept]).mean())
+        for name, value in of.items()
+    }
+
+
+CRITERIA = {
+    "hidden halves: own classifiers among the hidden": {"halves": 1.0},
+    "hidden classes' photos among hidden and 2-hops": {"hidden among hidden and 2-hops hit@1": 1.0},
+    "up: seen photos among unseen classes, right is a parent": {"up 3-hops hit@1": 1.0},
+    "own-up: the same with a seen class's own classifier": {"own-up 3-hops reciprocal rank": 1.0},
+    "own-up and hidden halves, 4 : 1": {"own-up 3-hops reciprocal rank": 0.8, "halves": 0.2},
+}
+
+
+def correlations(found: dict[str, dict[str, dict[str, float]]], networks: list[str]) -> str:
+    """A table: each criterion's correlation with Hit@1 of photos of unseen classes, Pearson's and Spearman's."""
+    lines = [f"| criterion | {' | '.join(LISTS)} |", "|:--|" + "--:|" * len(LISTS)]
+    for name, weights in CRITERIA.items():
+        cells = []
+        for key in LISTS:
+            pairs = []
+            for network in networks:
+                of = {f: np.array([found[v][network][f] for v in found]) for f in (*weights, f"unseen {key} hit@1")}
+                value = sum(weight * of[f] / of[f].std() for f, weight in weights.items())
+                photos = of[f"unseen {key} hit@1"]
+                pairs.append((pearsonr(value, photos)[0], spearmanr(value, photos)[0]))
+            cells.append("{:.2f} ({:.2f})".format(*np.mean(pairs, axis=0)))
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def measured(bench: Bench, tried: dict[str, tuple], out: Path | None) -> dict:
+    """Figures by variant and network, kept in `out` as they come."""
+    found = json.loads(out.read_text()) if out and out.exists() else {}
+    for name, (sources, changed) in tried.items():
+        if name not in found:
+            found[name] = bench.measure(sources, replace(START, **changed))
+            if out:
+                out.write_text(json.dumps(found))
+            print(name, flush=True)
+    return {name: found[name] for name in tried}
+
+
+def study(bench: Bench, networks: list[str], out: Path | None) -> None:
+    found = measured(bench, variants(), out)
+    print(f"\n{len(found)} variants, {len(networks)} networks; the mean of their correlations: Pearson (Spearman)\n")
+    print(correlations(found, networks))
+    for network in networks:
+        print(f"\n{network}\n\n{correlations(found, [network])}")
+
+
+def candidates() -> dict[str, tuple[tuple[str, ...], dict]]:
+    """What `choose` chooses from."""
+    found: dict[str, tuple[tuple[str, ...], dict]] = {"as it was": (BOTH, {"ridge": 0.1})}
+    for weight in (0.1, 0.2, 0.4, 0.8, 1.6):
+        for decay in (0.8, 0.6, 0.4):
+            settings = {"word_weight": 0.1, "word_width": 5.0, "ridge": 0.1, "ancestor_weight": weight, "decay": decay}
+            found[f"ancestors {weight}, decay {decay}"] = BOTH, settings | HOPS
+    return found
+
+
+def choose(bench: Bench, networks: list[str], out: Path | None) -> None:
+    """Most upward, as long as hidden halves lose no more than LOSS: to gain on the one at the cost of the other gains
+    nothing on photos."""
+    found = measured(bench, candidates(), out)
+
+    def best(networks: list[str]) -> str:
+        mean = {v: {f: np.mean([of[n][f] for n in networks]) for f in (HALVES, UPWARD)} for v, of in found.items()}
+        kept = [v for v in mean if mean[v][HALVES] >= mean["as it was"][HALVES] - LOSS]
+        return max(kept, key=lambda v: mean[v][UPWARD])
+
+    print(f"| constants | {' | '.join(f'{n}: halves, up' for n in networks)} |\n|:--|" + "--:|" * len(networks))
+    for name, of in found.items():
+        cells = [f"{of[n][HALVES]:.1f}, {of[n][UPWARD]:.1f}" for n in networks]
+        print(f"| {name} | {' | '.join(cells)} |")
+    print(f"\nChosen for all: {best(networks)}")
+    for left_out in networks if len(networks) > 1 else []:
+        print(f"without {left_out}: {best([n for n in networks if n != left_out])}")
+
+
+def report(stores: Path, networks: list[str], part: int) -> None:
+    """kin with its defaults, fitted as `unseen train` does: class-averaged Hit@1, and with the seen classes."""
+    taxonomy = Taxonomy.paper()
+    vectors = class_vectors(taxonomy, load_vectors("glove+text"))
+    lists = {name: taxonomy.indices(paper_list(name)) for name in LISTS}
+    print(f"| network | {' | '.join(LISTS)} | seen | seen, 2-hops+1K | unseen, 2-hops+1K | AUSUC | chosen | s |")
+    print("|:--|" + "--:|" * 7 + ":--|--:|")
+    for name in networks:
+        network = load_backbone(name)
+        problem = Problem(taxonomy, vectors, taxonomy.indices(network.class_ids), network.classifiers())
+        started = time.perf_counter()
+        solution = Kin().fit(problem, Run())
+        seconds = time.perf_counter() - started
+        store = FeatureStore.open(stores / name / "unseen", network)
+        half = [id for id in sorted(store.classes())[part::2] if id in taxonomy]
+        unseen, unseen_rows = read_all(store, taxonomy, half)
+        seen, seen_rows = read_all(FeatureStore.open(stores / name / "seen-val", network), taxonomy, network.class_ids)
+        cells = []
+        for rows in lists.values():
+            kept = np.isin(unseen_rows, rows)
+            answers = rows[(unseen[kept] @ solution.classifiers[rows].T).argmax(axis=1)]
+            cells.append(class_mean(answers == unseen_rows[kept], unseen_rows[kept]))
+        kept = np.isin(unseen_rows, lists["2-hops"])
+        alone = problem.seen[(seen @ network.classifiers().T).argmax(axis=1)] == seen_rows
+        cells.append(class_mean(alone, seen_rows))
+        cells += both_kinds(
+            solution.classifiers, problem.seen, lists["2-hops"], (seen, seen_rows), (unseen[kept], unseen_rows[kept])
+        )
+        told = " | ".join(f"{cell:.1f}" for cell in cells[:-1]) + f" | {cells[-1]:.3f}"
+        print(f"| {name} | {told} | {solution.record.chosen} | {seconds:.0f} |", flush=True)
+
+
+def read_all(store: FeatureStore, taxonomy: Taxonomy, ids) -> tuple[np.ndarray, np.ndarray]:
+    """[feature; 1] and the row of each photo's class."""
+    batches = list(store.batches(classes=set(ids)))
+    features = Append1()(np.concatenate([batch.features for batch in batches]))
+    return features, taxonomy.indices([id for batch in batches for id in batch.class_ids])
+
+
+def class_mean(right: np.ndarray, classes: np.ndarray) -> float:
+    counts = np.bincount(classes)
+    return 100 * float((np.bincount(classes, right)[counts > 0] / counts[counts > 0]).mean())
+
+
+def both_kinds(classifiers, seen, unseen, seen_photos, unseen_photos) -> list[float]:
+    """Class-averaged Hit@1 of seen and of unseen photos among both kinds of classes; the area over all shifts."""
+    margins, right, weights = [], [], []
+    for (features, rows), own in ((seen_photos, seen), (unseen_photos, unseen)):
+        scores = {"seen": features @ classifiers[seen].T, "unseen": features @ classifiers[unseen].T}
+        margins.append(scores["seen"].max(axis=1) - scores["unseen"].max(axis=1))
+        right.append(own[scores["seen" if own is seen else "unseen"].argmax(axis=1)] == rows)
+        weights.append(1 / np.bincount(rows)[rows] / len(np.unique(rows)))
+    counted = [r * w for r, w in zip(right, weights, strict=True)]
+    shifts = np.sort(np.concatenate([*margins, [-np.inf, np.inf]]))
+    of_seen = np.array([counted[0][margins[0] > shift].sum() for shift in shifts])
+    of_unseen = np.array([counted[1][margins[1] <= shift].sum() for shift in shifts])
+    now = 100 * counted[0][margins[0] > 0].sum(), 100 * counted[1][margins[1] <= 0].sum()
+    return [*map(float, now), float(abs(np.trapezoid(of_unseen, of_seen)))]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("action", choices=("study", "choose", "report"))
+    parser.add_argument("--stores", type=Path, required=True)
+    parser.add_argument("--networks", default=",".join(NETWORKS))
+    parser.add_argument("--out", type=Path, help="keep the figures of every variant here, and go on from there")
+    arguments = parser.parse_args()
+    networks = arguments.networks.split(",")
+    if arguments.action == "report":
+        report(arguments.stores, networks, REPORTED)
+    else:
+        act = study if arguments.action == "study" else choose
+        act(Bench(networks, arguments.stores, LOOKED_AT), networks, arguments.out)
+
+
+if __name__ == "__main__":
+    main()
