@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from support.bundles import SEEN, small_photo
+from unseen.classifier import load
 
 BUNDLE = ("--bundle", "bundle", "--device", "cpu")
 
@@ -35,6 +37,23 @@ def test_folders_globs_and_standard_input(here, unseen):
     assert done.json["photos"][0]["photo"] == "-"
     same = unseen("classify", "photo.png", *BUNDLE, "--json").json["photos"][0]["labels"]
     assert done.json["photos"][0]["labels"] == same
+
+
+def test_features_instead_of_photos(here, unseen):
+    model = load("bundle", device="cpu", trust_code=True)
+    features = model.features([small_photo(0), small_photo(1)])
+    np.save("x.npy", features)
+    done = unseen("classify", "--features", "x.npy", "--bundle", "bundle", "-k", 2, "--json")
+    assert done.code == 0, done.err
+    assert [photo["photo"] for photo in done.json["photos"]] == ["row 0", "row 1"]
+    expected = [[label.id for label in answer] for answer in model.classify_features(features, k=2)]
+    assert [[label["id"] for label in photo["labels"]] for photo in done.json["photos"]] == expected
+    assert unseen("classify").code == 2
+    assert unseen("classify", "photo.png", "--features", "x.npy", *BUNDLE).code == 2
+    done = unseen("classify", "--features", "x.npy", "--heatmap", "map.png", *BUNDLE)
+    assert done.code == 1 and "--heatmap needs a photo" in done.err
+    done = unseen("classify", "--features", "none.npy", *BUNDLE)
+    assert done.code == 1 and "none.npy: there is no such file of features" in done.err
 
 
 def test_unreadable_photos_do_not_stop_the_others(here, unseen):

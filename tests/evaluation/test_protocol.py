@@ -167,8 +167,35 @@ def test_folders_of_folders_are_told(model, folder, tmp_path, monkeypatch):
     parent = tmp_path / "parent"
     for name in ("seen-train", "seen-val", "unseen"):
         shutil.copytree(folder / "cat", parent / name / "cat")
-    with pytest.raises(UnseenError, match=r"3 without a readable photo \(seen-train, seen-val, unseen\)"):
+    with pytest.raises(UnseenError, match=r"there: seen-train, seen-val, unseen. None .* Did you mean .*seen"):
         evaluate(model, parent, "any", workers=0, show_progress=False)
+    assert not (tmp_path / "cache").exists()  # before any photo was read
+
+
+def test_folders_may_have_the_names_of_classes(model, folder, tmp_path, monkeypatch):
+    monkeypatch.setenv("UNSEEN_CACHE", str(tmp_path / "cache"))
+    by_id = evaluate(model, folder, "any", workers=0, show_progress=False, photos_of="both")
+    named = tmp_path / "named"
+    for one in folder.iterdir():
+        shutil.copytree(one, named / f"{one.name.upper()}_")
+    by_name = evaluate(model, named, "any", workers=0, show_progress=False, photos_of="both")
+    assert (by_name.image, by_name.per_class) == (by_id.image, by_id.per_class)
+
+
+def test_features_from_a_file(model, photos, tmp_path):
+    np.savez(tmp_path / "x.npz", features=photos.features, labels=photos.ids)
+    expected = evaluate(model, photos, "any")
+    found = evaluate(model, tmp_path / "x.npz", "any")
+    assert (found.image, found.class_, found.per_class) == (expected.image, expected.class_, expected.per_class)
+    np.savez(tmp_path / "narrow.npz", features=photos.features[:, 1:], labels=photos.ids)
+    with pytest.raises(UnseenError, match=f"rows of {tiny_network.FEATURES - 1} features, but the bundle is for"):
+        evaluate(model, tmp_path / "narrow.npz", "any")
+    model.bundle.save(tmp_path / "bundle")
+    done = run_command(
+        "evaluate", tmp_path / "bundle", "--features", tmp_path / "x.npz", "--candidates", "any", "--json"
+    )
+    assert done.code == 0 and done.json["image"] == found.image
+    assert run_command("evaluate", tmp_path / "bundle").code == 2
 
 
 def test_a_folder_given_twice_is_refused(model, folder, tmp_path, monkeypatch):
@@ -292,7 +319,7 @@ def test_command_line(model, folder, tmp_path, monkeypatch):
     bundle = replace(model.bundle, calibration=CalibrationRecord(seen_shift=0.25, novelty_threshold=0.4))
     bundle.save(tmp_path / "bundle")
     command = ["evaluate", str(tmp_path / "bundle"), "--images", str(folder), "--candidates", "unseen", "--with-seen",
-               "--photos-of", "both", "--workers", "0"]  # fmt: skip
+               "--photos-of", "both", "--workers", "0", "--trust-code"]  # fmt: skip
     done = run_command(*command, "--json", "--seen-shift", "auto", "--novelty", "auto")
     assert done.code == 0, done.err
     result = done.json
@@ -312,7 +339,8 @@ def test_names_with_brackets_are_shown_as_they_are(model, folder, tmp_path, monk
     candidates = tmp_path / "list[red].txt"
     candidates.write_text("cat\nsaw\n")
     monkeypatch.chdir(tmp_path)
-    done = run_command("evaluate", "bundle", "--images", folder.name, "--candidates", candidates.name, "--workers", 0)
+    options = ("--images", folder.name, "--candidates", candidates.name, "--workers", 0, "--trust-code")
+    done = run_command("evaluate", "bundle", *options)
     assert done.code == 0, done.err
     assert "features of photos[red]:boom: are kept in" in done.err
     assert "list[red].txt: 2 candidates" in done.out

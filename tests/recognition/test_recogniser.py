@@ -27,6 +27,23 @@ def as_bytes(photo: Image.Image) -> bytes:
     return file.getvalue()
 
 
+def test_features_need_neither_photo_nor_network(model):
+    alone = ZeroShotClassifier(model.bundle, device="cpu")  # a network in memory: it could not be loaded
+    features = model.features([small_photo(0), small_photo(1)])
+    assert alone.classify_features(features, k=3) == model.classify([small_photo(0), small_photo(1)], k=3)
+    assert len(alone.classify_features(features[0].tolist())) == 1
+    with pytest.raises(UnseenError, match="rows of 3 features, but the bundle is for 8"):
+        alone.classify_features(np.zeros((2, 3)))
+
+
+def test_what_was_added_are_own_candidates():
+    bundle = unseen.add(small_bundle("structural"), [unseen.Node("labradoodle", "labradoodle", [DOG])])
+    grown = ZeroShotClassifier(bundle, small_backbone(), device="cpu")
+    assert [label.id for label in grown.classify(small_photo(), candidates="own")] == ["labradoodle"]
+    both = {label.id for label in grown.classify(small_photo(), k=20, candidates="own+seen")}
+    assert both == {"labradoodle", *SEEN}
+
+
 def test_labels_are_the_best_scores(model):
     labels = model.classify(small_photo(), k=7)
     features = model.features([small_photo()])
@@ -128,7 +145,7 @@ def test_photos_are_decoded_once(model, tmp_path, monkeypatch):
     small_photo().save(tmp_path / "p.png")
     opened = []
     plain = Image.open
-    monkeypatch.setattr(Image, "open", lambda file: opened.append(file) or plain(file))
+    monkeypatch.setattr(Image, "open", lambda file, **options: opened.append(file) or plain(file, **options))
     found = model.look_at([tmp_path / "p.png"])
     assert model.answers(found.matrix) and model.answers(found.matrix, candidates="unseen")
     assert len(opened) == 1

@@ -11,7 +11,7 @@ import typer
 from rich.table import Table
 
 from unseen.cli.app import JsonFlag, command, emit, escaped, say, stdout, tell
-from unseen.cli.options import DeviceOption, TrustCodeOption
+from unseen.cli.options import CANDIDATES_HELP, DeviceOption, FeaturesOption, TrustCodeOption
 
 if TYPE_CHECKING:
     from unseen.classifier import ZeroShotClassifier
@@ -31,15 +31,17 @@ if TYPE_CHECKING:
     unseen classify holiday/ --level 7
     unseen classify photo.jpg --explain
     unseen classify photo.jpg --heatmap map.png
+    unseen classify --features sounds.npy --bundle sounds
     cat photo.jpg | unseen classify -
     """,
 )
 def classify(
-    photos: Annotated[list[str], typer.Argument(help="Photos, folders, quoted globs, or - for standard input.")],
+    photos: Annotated[
+        list[str] | None, typer.Argument(help="Photos, folders, quoted globs, or - for standard input.")
+    ] = None,
+    features: FeaturesOption = None,
     bundle: Annotated[Path | None, typer.Option(help="The bundle; the default one is made on first use.")] = None,
-    candidates: Annotated[
-        str, typer.Option(help="any, unseen, seen, leaves, hops:N, subtree:NAME, 2-hops, 3-hops, all, or a file.")
-    ] = "any",
+    candidates: Annotated[str, typer.Option(help=CANDIDATES_HELP)] = "any",
     k: Annotated[int, typer.Option("-k", min=1, help="How many labels a photo gets.")] = 5,
     sure: Annotated[float, typer.Option(help="How often the verdict must be right: 0.9 is 9 times in 10.")] = 0.9,
     bins: Annotated[
@@ -63,12 +65,18 @@ def classify(
     """Label photos with any class of a bundle: those that the network was trained on and those that it never saw."""
     from unseen.recognition import Answer, Unreadable
 
-    names, sources = read_arguments(photos)
+    if bool(photos) == (features is not None):
+        raise typer.BadParameter("name photos, or a file of features with --features; one of the two")
+    names, sources = read_arguments(photos or [])
     model = open_model(bundle, device, trust_code)
     nodes = chosen_nodes(model.bundle.taxonomy, bins, level)
     if explain:
         model.bundle.make_method(say=tell)  # or an error, before photos are read
-    found = model.classify(sources, k, candidates, seen_shift, sure, show_progress=True)
+    if features is None:
+        found = model.classify(sources, k, candidates, seen_shift, sure, show_progress=True)
+    else:
+        names, matrix = read_rows(features, model.bundle.backbone.checksum, heatmap)
+        found = model.classify_features(matrix, k, candidates, seen_shift, sure)
     answers = [(name, answer) for name, answer in zip(names, found, strict=True) if isinstance(answer, Answer)]
     unreadable = [
         {"photo": name, "why": item.why}
@@ -93,6 +101,16 @@ def classify(
     emit(result, json_, lambda: _show(model, result, answers, reasons, unreadable))
     if not answers:
         raise typer.Exit(1)
+
+
+def read_rows(path: Path, checksum: str, heatmap: Path | None) -> tuple[list[str], Any]:
+    """What to call each row of features, and the rows."""
+    from unseen.errors import UnseenError
+    from unseen.features.arrays import read_named_rows
+
+    if heatmap is not None:
+        raise UnseenError("--heatmap needs a photo: features do not say where in it they come from")
+    return read_named_rows(path, checksum)
 
 
 def chosen_nodes(taxonomy: Taxonomy, bins: Path | None, level: int | None) -> list[str]:

@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 
 from unseen.cli.app import JsonFlag, command, emit, escaped, stdout, tell
-from unseen.cli.options import DeviceOption, TrustCodeOption
+from unseen.cli.options import CANDIDATES_HELP, DeviceOption, FeaturesOption, TrustCodeOption
 
 
 @command(
@@ -21,15 +21,17 @@ from unseen.cli.options import DeviceOption, TrustCodeOption
     unseen evaluate my-bundle --images photos/seen-val --candidates 2-hops --with-seen
     unseen evaluate my-bundle --images photos/unseen --images photos/seen-val --candidates 2-hops+1K --seen-shift 0.5
     unseen evaluate calibrated --images photos/unseen --images photos/seen-val --candidates 2-hops+1K --novelty auto
+    unseen evaluate sounds --features hidden.npz --candidates unseen
     unseen evaluate my-bundle --images photos/unseen --candidates hops:2 --ties pessimistic --json
     """,
 )
 def evaluate(
     bundle: Annotated[Path, typer.Argument(help="The bundle.")],
-    images: Annotated[list[Path], typer.Option(help="DIR/<id>/* or a feature store; may be repeated.")],
-    candidates: Annotated[
-        str, typer.Option(help="2-hops, 3-hops, all, hops:N, unseen, seen, any, awa2-test, subtree:NAME, or a file.")
-    ] = "unseen",
+    images: Annotated[
+        list[Path] | None, typer.Option(help="DIR/<id or name>/* or a feature store; may be repeated.")
+    ] = None,
+    features: FeaturesOption = None,
+    candidates: Annotated[str, typer.Option(help=CANDIDATES_HELP)] = "unseen",
     with_seen: Annotated[bool, typer.Option(help="Add the seen classes to the candidates (+1K).")] = False,
     seen_shift: Annotated[
         str | None,
@@ -65,10 +67,13 @@ def evaluate(
     from unseen.classifier import load
     from unseen.evaluation.protocol import evaluate as measure
 
+    sources = [*(images or []), *([features] if features else [])]
+    if not sources:
+        raise typer.BadParameter("name the photos with --images DIR, or features with --features FILE")
     model = load(bundle, device=device, trust_code=trust_code)
     result = measure(
         model,
-        list(images),
+        sources,
         candidates,
         with_seen,
         None if seen_shift is None else number_or_text(seen_shift),

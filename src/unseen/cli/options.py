@@ -21,6 +21,15 @@ TrustCodeOption = Annotated[
     ),
 ]
 
+CANDIDATES_HELP = (
+    "any, unseen, seen, own (what you added), leaves, hops:N, subtree:NAME, 2-hops, 3-hops, all, awa2-test, a file of "
+    "ids, or the CSV that you added; several joined by +, as own+seen."
+)
+FeaturesOption = Annotated[
+    Path | None,
+    typer.Option(help="Features instead of photos: .npy, .npz with `features` (and `labels`), or a feature store."),
+]
+
 # The network of `train` and `features`.
 BackboneOption = Annotated[
     str,

@@ -8,7 +8,7 @@ folder that shows nothing but seen classes is its seen-class test.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -17,15 +17,17 @@ import numpy as np
 
 from unseen.bundle import Bundle
 from unseen.errors import UnseenError
-from unseen.evaluation.awa2 import by_id, photos_folder
+from unseen.evaluation.awa2 import CLASSES, by_id, photos_folder
 from unseen.evaluation.hierarchical import HierarchicalCounter
 from unseen.evaluation.metrics import KS, HitCounter, SeenUnseenCurve, harmonic_mean, hits
 from unseen.evaluation.novelty import NoveltyDetector, judged_ranks
 from unseen.features import FeatureStore
+from unseen.features.arrays import check_matrix, is_array_file, read_arrays
 from unseen.features.cache import open_features
 from unseen.probability.verdicts import check_sureness
 from unseen.recognition.judging import Judge
 from unseen.recognition.recogniser import Recogniser
+from unseen.scoring.class_folders import check_folders, renamed
 
 BATCH = 1024  # photos
 PHOTOS_OF = ("auto", "unseen", "seen", "both")
@@ -176,7 +178,9 @@ def evaluate(
         detective = _Detective(NoveltyDetector(novelty), HitCounter(ids_of_candidates, sorted({1, *ks}), ties), is_seen)
     scorer = judge.scorer
     skipped, empty, unreadable = set(), set(), 0
-    for store in [_open(model, source, workers, show_progress, say) for source in sources]:
+    for source in sources:
+        _check_source(model, source, position, candidates)  # all of them before the first photo is read
+    for store in [_open(model, source, position, workers, show_progress, say) for source in sources]:
         unreadable += store.unreadable_count()
         shown = {id for id, photos in store.classes().items() if photos}
         counted = _counted(shown & position.keys(), own_list, set(bundle.seen_ids), photos_of, say)
@@ -256,10 +260,25 @@ def _counted(
     return {"unseen": shown - seen, "seen": shown & seen, "both": shown}[photos_of]
 
 
-def _open(model: Recogniser, source, workers: int, show_progress: bool, say) -> FeatureStore:
-    if not hasattr(source, "batches"):  # neither a store nor something like it
+def _check_source(model: Recogniser, source: Any, wanted: Collection[str], candidates: str | Sequence[str]) -> None:
+    """Refuse a folder without a photo of the candidates while it costs nothing."""
+    if hasattr(source, "batches") or is_array_file(source):
+        return
+    folder = photos_folder(source)
+    if folder.is_dir() and not FeatureStore.is_store(folder):
+        named = f"the candidates {candidates!r}" if isinstance(candidates, str) else "the candidates given"
+        check_folders(folder, model.bundle.taxonomy, wanted, named, CLASSES)
+
+
+def _open(model: Recogniser, source, wanted: Collection[str], workers: int, show_progress: bool, say) -> FeatureStore:
+    """A store, or what reads like one: of photos, or of features in a file. Folders are named by id or by name."""
+    taxonomy = model.bundle.taxonomy
+    if not hasattr(source, "batches") and is_array_file(source):
+        source = read_arrays(source)
+        check_matrix(source.matrix[:1], source.path, model.bundle.backbone.num_features)
+    elif not hasattr(source, "batches"):
         source = open_features(photos_folder(source), model.backbone, workers, show_progress, say)
-    return by_id(source, model.bundle.taxonomy)
+    return renamed(by_id(source, taxonomy), taxonomy, wanted)
 
 
 def _refuse_twice(sources: Sequence[str | Path | FeatureStore]) -> None:

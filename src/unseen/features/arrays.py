@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from unseen.errors import UnseenError
-from unseen.features.store import FeatureBatch, SeenFeatures
+from unseen.features.store import FeatureBatch, FeatureStore, SeenFeatures
 
 FEATURES, LABELS = ("features", "x", "X"), ("labels", "classes", "y")
 
@@ -86,6 +86,21 @@ def read_arrays(path: str | Path) -> FeatureArrays:
     if features is None:
         raise UnseenError(f"{path}: has no array `features`, but {', '.join(sorted(arrays)) or 'nothing'}.")
     return FeatureArrays(features, None if labels is None else labels.tolist(), str(path))
+
+
+def read_named_rows(path: str | Path, checksum: str) -> tuple[list[str], np.ndarray]:
+    """What to call each row, and the rows (n x D), of a file or of a store; one of another network is refused."""
+    if is_array_file(path):
+        matrix = read_arrays(path).matrix
+        return [f"row {row}" for row in range(len(matrix))], matrix
+    store = FeatureStore.open(path)
+    if store.network["checksum"] != checksum:
+        raise UnseenError(f"{path}: holds features of another network ({store.network['name']}).")
+    names, parts = [], [np.zeros((0, store.num_features), np.float32)]
+    for features, _, paths in store.batches():
+        names += paths
+        parts.append(features)
+    return names, np.concatenate(parts)
 
 
 def check_matrix(features: Any, where: str = "the features", width: int | None = None) -> np.ndarray:

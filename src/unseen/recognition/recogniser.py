@@ -15,13 +15,14 @@ import math
 from collections.abc import Sequence
 from copy import copy
 from functools import cached_property
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import torch
 
 from unseen.bundle import Bundle
 from unseen.errors import UnseenError
+from unseen.features.arrays import check_matrix
 from unseen.photos.reading import Source, UnreadablePhoto
 from unseen.probability.numbers import ProbabilityNumbers
 from unseen.probability.scorer import CalibratedScorer
@@ -77,7 +78,7 @@ class Recogniser:
         key = (spec if isinstance(spec, str) else tuple(spec), with_seen)
         if key not in self._candidates:
             bundle = self.bundle
-            ids = resolve_candidates(spec, bundle.taxonomy, bundle.seen_ids, self._class_ids, with_seen)
+            ids = resolve_candidates(spec, bundle.taxonomy, bundle.seen_ids, self._class_ids, with_seen, bundle.added)
             self._candidates[key] = bundle.taxonomy.indices(ids)
         return self._candidates[key]
 
@@ -192,6 +193,18 @@ class Recogniser:
             return self.answers(self.features([photos]), k, candidates, seen_shift, sure)[0]
         found = self.look_at(photos, show_progress=show_progress)
         return found.align(self.answers(found.matrix, k, candidates, seen_shift, sure))
+
+    def classify_features(
+        self,
+        features: Any,
+        k: int = 5,
+        candidates: str | Sequence[str] = "any",
+        seen_shift: float | None = None,
+        sure: float = SURE,
+    ) -> list[Answer]:
+        """An answer for each row of features (n x D) that come from elsewhere: no photo and no network is needed."""
+        matrix = check_matrix(features, width=self.bundle.backbone.num_features)
+        return self.answers(matrix, k, candidates, seen_shift, sure)
 
     def answers(
         self,

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from unseen.errors import UnseenError
+from unseen.features.store import FeatureBatch, SeenFeatures
 from unseen.photos import list_classes
 from unseen.taxonomy import Taxonomy
 from unseen.taxonomy.search import did_you_mean, near_ids
@@ -30,11 +35,54 @@ def match_folders(names: Sequence[str], taxonomy: Taxonomy, wanted: Collection[s
     return found
 
 
-def check_folders(folder: str | Path, taxonomy: Taxonomy, wanted: Collection[str], what: str) -> dict[str, str]:
-    """`match_folders` for the folders in `folder`; refused where none matches, before anything is computed."""
+class RenamedStore:
+    """Reads like the feature store that it is made of, with ids in place of the names of its folders."""
+
+    def __init__(self, store: Any, ids: Mapping[str, str]):
+        self.store, self.ids, self.path = store, ids, getattr(store, "path", None)
+
+    def classes(self) -> dict[str, int]:
+        found: Counter[str] = Counter()
+        for name, photos in self.store.classes().items():
+            found[self.ids.get(name, name)] += photos
+        return dict(found)
+
+    def unreadable_count(self) -> int:
+        return self.store.unreadable_count()
+
+    def batches(self, size: int = 1024, classes: Collection[str] | None = None) -> Iterator[FeatureBatch]:
+        names = None
+        if classes is not None:
+            names = {name for name in self.store.classes() if self.ids.get(name, name) in classes}
+        for features, ids, paths in self.store.batches(size, names):
+            yield FeatureBatch(features, [self.ids.get(id, id) for id in ids], paths)
+
+    def seen_matrix(self, ids: Sequence[str]) -> SeenFeatures:
+        place = {id: number for number, id in enumerate(ids)}
+        parts = [(features, [place[id] for id in own]) for features, own, _ in self.batches(1024, place.keys())]
+        if not parts:
+            raise UnseenError(f"{self.path}: has no photo of any of the {len(place)} classes asked for.")
+        labels = np.array([label for _, own in parts for label in own], np.int64)
+        return SeenFeatures(np.concatenate([features for features, _ in parts]), labels)
+
+
+def renamed(store: Any, taxonomy: Taxonomy, wanted: Collection[str]) -> Any:
+    """A store with ids for folders that are named after classes; one whose folders have ids as it is."""
+    found = match_folders(list(store.classes()), taxonomy, wanted)
+    named = {name: id for name, id in found.items() if name != id}
+    return RenamedStore(store, named) if named else store
+
+
+def check_folders(
+    folder: str | Path, taxonomy: Taxonomy, wanted: Collection[str], what: str, known_names: Collection[str] = ()
+) -> dict[str, str]:
+    """`match_folders` for the folders in `folder`; refused where none matches, before anything is computed.
+
+    `known_names` are other names of folders that are right too, such as AWA2's.
+    """
     names = list_classes(folder)
     found = match_folders(names, taxonomy, wanted)
-    if found:
+    if found or not set(names).isdisjoint(known_names):
         return found
     some = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
     known = [name for name in names if name in taxonomy]
