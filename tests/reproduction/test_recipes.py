@@ -52,6 +52,13 @@ def test_settings_exist(name):
             assert set(row.settings) <= known
 
 
+def test_tables_of_figures_say_where_we_differ():
+    for name in ORDER:
+        recipe = load_recipe(name)
+        if recipe.kind in ("hits", "seeds", "awa2"):
+            assert any("docs/differences.md" in note for note in recipe.notes), name
+
+
 def test_every_table_shows_the_structural_baseline():
     for name in ("unseen-classes", "generalised", "seen-classes", "awa2"):
         assert any(row.method == "structural" for row in load_recipe(name).rows)

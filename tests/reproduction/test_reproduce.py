@@ -14,6 +14,7 @@ import pytest
 
 from support.problems import PARENTS, SEEN
 from support.tables import LISTS, TINY, small_reproduction, write_photos
+from unseen.assets.embedded import imagenet_1k
 from unseen.errors import UnseenError
 from unseen.evaluation.awa2 import CLASSES
 from unseen.methods import get_method
@@ -25,6 +26,7 @@ from unseen.reproduction.report import load_results, write_report
 from unseen.reproduction.tables import ON_IMAGENET, combine, deviation, read_result
 from unseen.reproduction.trainings import Trainings
 from unseen.scoring.candidates import paper_list
+from unseen.semantics import class_vectors, load_vectors
 from unseen.taxonomy import Taxonomy
 
 pytestmark = pytest.mark.usefixtures("small_lists")
@@ -93,6 +95,18 @@ def test_a_tiny_run_without_photos(tmp_path_factory, level, name):
                 assert rows[row.label]["finetune_epochs"] == 0
     if recipe.kind == "qualitative":
         assert "no photos" in result["left_out"]
+
+
+def test_the_papers_level_looks_words_up_as_the_authors_do(tmp_path):
+    """As they are written: that gives 187 of the 1,000 seen classes another vector than in lower case."""
+    for name in ("fall11", "imagenet/train", "imagenet/val"):
+        (tmp_path / name).mkdir(parents=True)
+    paper = find_level(imagenet_21k=tmp_path / "fall11", imagenet_1k=tmp_path / "imagenet")
+    assert paper.vectors.endswith("@authors") and "@" not in find_level().vectors
+    taxonomy = Taxonomy.imagenet().subgraph(imagenet_1k())
+    rows = taxonomy.indices(imagenet_1k())
+    ours, theirs = (class_vectors(taxonomy, load_vectors(name)).matrix[rows] for name in ("glove", "glove@authors"))
+    assert (np.abs(ours - theirs).max(axis=1) > 1e-6).sum() == 187
 
 
 def test_awa2_as_it_is_distributed(tmp_path, monkeypatch):
