@@ -6,7 +6,7 @@ from .backbones.loading import load_backbone
 from .bundle.core import Bundle
 from .bundle.growth import add, remove, rename
 from .bundle.records import CalibrationRecord, FinetuneRecord, Holdout, TrainingRecord
-from .calibration.shift import calibrate
+from .calibration.fit import calibrate
 from .classifier import ZeroShotClassifier, load
 from .errors import UnseenError
 from .evaluation.protocol import Evaluation, evaluate

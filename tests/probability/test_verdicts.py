@@ -20,7 +20,7 @@ def contest(**probabilities: float):
     p = np.array([[probabilities.get(taxonomy.ids[row], 0) for row in sums.rows]], np.float32)
 
     def winner(exponent: float) -> str | None:
-        node = Contest(sums, sums(p)).winners(np.array([exponent]))[0]
+        node = Contest(sums, sums(p)).winners(exponent)[0]
         return None if node < 0 else taxonomy.ids[sums.nodes[node]]
 
     return winner
@@ -36,9 +36,7 @@ def test_a_node_never_becomes_more_specific_as_care_grows():
     taxonomy = Taxonomy.from_edges(EDGES)
     sums = NodeSums(taxonomy, np.sort(taxonomy.indices([kind for kinds in KINDS.values() for kind in kinds])))
     found = Contest(sums, sums(random.dirichlet(np.full(10, 0.3), 200).astype(np.float32)))
-    told = [
-        np.where((v := found.winners(np.full(200, k))) >= 0, sums.information[v], 0) for k in np.geomspace(0.1, 99, 25)
-    ]
+    told = [np.where((v := found.winners(k)) >= 0, sums.information[v], 0) for k in np.geomspace(0.1, 99, 25)]
     assert (np.diff(np.array(told), axis=0) <= 1e-9).all() and told[0].mean() > told[-1].mean()
 
 

@@ -141,6 +141,7 @@ class CalibrationRecord(Record):
         photos: How many photos it was chosen on.
         novelty_auroc: How well confidence tells hidden classes from the others, 0.5 (not at all) to 1.
         harm: The points of accuracy on seen classes that the balance may cost at most.
+        effect: What it changed on the photos that it was fitted on.
         probability: What turns scores into probabilities.
 
     >>> import unseen
@@ -157,6 +158,7 @@ class CalibrationRecord(Record):
     photos: int | None = None
     novelty_auroc: float | None = None
     harm: float | None = None
+    effect: dict[str, Any] | None = None
     probability: ProbabilityNumbers | None = field(default=None, metadata={"record": ProbabilityNumbers})
 
 

@@ -20,7 +20,6 @@ from typing import Any
 
 import numpy as np
 
-from unseen.probability.numbers import ProbabilityNumbers
 from unseen.probability.sums import NodeSums
 from unseen.probability.verdicts import Contest
 from unseen.recognition.judging import Judge, Judgement
@@ -144,7 +143,7 @@ class HierarchicalCounter:
 
     def __init__(self, judge: Judge, sure: float, k: int = FIRST):
         self.relations, self.sums = Relations(judge.bundle.taxonomy, judge.scorer.columns), judge.sums
-        self.numbers: ProbabilityNumbers = judge.numbers
+        self.numbers = judge.numbers
         self.sure, self.k = sure, k
         self.verdicts, self.curve = VerdictCounter(), [VerdictCounter() for _ in SWEEP]
         self.photos = self.mistakes = 0
@@ -155,10 +154,10 @@ class HierarchicalCounter:
     def update(self, found: Judgement, labels: np.ndarray, truth: np.ndarray) -> None:
         """Photos with their first k labels (rows, n x k) and classes (rows, n)."""
         contest = Contest(self.sums, found.masses)
-        nodes = contest.winners(self.numbers.exponent(self.sure, found.gate))
+        nodes = contest.winners(self.numbers.exponent(self.sure))
         self.verdicts.update(self.relations, self.sums, nodes, truth)
         for sure, counter in zip(SWEEP, self.curve, strict=True):
-            chosen = contest.winners(self.numbers.exponent(sure, found.gate))
+            chosen = contest.winners(self.numbers.exponent(sure))
             counter.update(self.relations, self.sums, chosen, truth)
         for first, node, true in zip(labels.tolist(), nodes.tolist(), truth.tolist(), strict=True):
             self._add_labels(true, first)

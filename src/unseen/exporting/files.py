@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from unseen.errors import UnseenError
 from unseen.methods.projections import Append1, Linear
 from unseen.probability.climbing import way_up
-from unseen.probability.numbers import UNCALIBRATED
+from unseen.probability.numbers import SHARPNESS
 from unseen.recognition import Recogniser
 from unseen.runtime.files import writing
 from unseen.taxonomy import Taxonomy
@@ -54,6 +54,7 @@ class PhotoScorer(nn.Module):
         seen = bundle.is_seen[rows]
         place = {row: at for at, row in enumerate(bundle.seen.tolist())}
         self.own = torch.tensor([place[row] for row in rows[seen].tolist()], dtype=torch.int64)
+        self.seen = torch.from_numpy(np.flatnonzero(seen))
         self.unseen = torch.from_numpy(np.flatnonzero(~seen))
         self.climb = tuple(map(torch.from_numpy, way_up(bundle.taxonomy, rows[seen], rows[~seen])))
         self.order = torch.from_numpy(np.argsort(np.concatenate([np.flatnonzero(seen), np.flatnonzero(~seen)])))
@@ -71,9 +72,10 @@ class PhotoScorer(nn.Module):
         """As `probability.numbers` has it, on classes in their own order."""
         if self.numbers is None:
             spread = scores.std(dim=1, keepdim=True, correction=0)
-            return torch.softmax(scores * (UNCALIBRATED.unseen_sharpness / spread), dim=1)
+            return torch.softmax(scores * (SHARPNESS / spread), dim=1)
         logits = features @ self.head[:-1] + self.head[-1]
-        found = self.numbers.log_probabilities(logits, scores[:, self.unseen], self.own, self.climb)
+        seen, unseen = scores[:, self.seen], scores[:, self.unseen]
+        found = self.numbers.log_probabilities(logits, seen, unseen, self.own, self.climb)
         return torch.cat(found, dim=1)[:, self.order].exp()
 
 

@@ -46,7 +46,7 @@ class CalibratedScorer(Scorer):
     def _scores(self, points: Tensor, buffer: Tensor) -> Tensor:
         scores = super()._scores(points[:, : self._split], buffer)
         logits = points[:, self._split :].to(self.device, torch.float32) @ self._head.T
-        unseen = scores[:, self.groups[1]]
-        found = self.numbers.log_probabilities(logits, unseen, self.own, self.climb)
+        seen, unseen = scores[:, self.groups[0]], scores[:, self.groups[1]]
+        found = self.numbers.log_probabilities(logits, seen, unseen, self.own, self.climb)
         scores[:, self.groups[0]], scores[:, self.groups[1]] = found
         return scores

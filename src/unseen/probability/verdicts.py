@@ -1,6 +1,6 @@
 """The verdict: the node that a photo is known to show, at the level of detail that the sureness asked for allows.
 
-    verdict = argmax over nodes v of  (information(v) + 1/2) * P(v)^k        k: how careful; from sureness and gate
+    verdict = argmax over nodes v of  (information(v) + 1/2) * P(v)^k        k: how careful, from the sureness
 
 It is the choice of somebody for whom an answer is worth what it tells, and only if it is right; the greater k, the more
 they fear to be wrong. Where the winner says next to nothing, the verdict is "unknown".
@@ -89,9 +89,9 @@ class Contest:
         self.probability = masses[self.photo, self.node]
         self._gain, self._log = np.log(sums.information[self.node] + START), np.log(self.probability)
 
-    def winners(self, exponents: np.ndarray) -> np.ndarray:
-        """n: each photo's verdict, or -1 for "unknown"; `exponents` (n) say how careful to be."""
-        value = self._gain + exponents[self.photo] * self._log
+    def winners(self, exponent: float) -> np.ndarray:
+        """n: each photo's verdict, or -1 for "unknown"; the exponent says how careful to be."""
+        value = self._gain + exponent * self._log
         best = np.full(self.photos, -np.inf)
         np.maximum.at(best, self.photo, value)
         winning = value == best[self.photo]

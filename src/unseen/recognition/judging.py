@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from unseen.probability.numbers import UNCALIBRATED, ProbabilityNumbers, plain_probabilities
+from unseen.probability.numbers import UNCALIBRATED, plain_probabilities
 from unseen.probability.scorer import CalibratedScorer
 from unseen.probability.sums import NodeProbabilities, NodeSums
 from unseen.probability.verdicts import Contest, Verdict, level_of
@@ -32,7 +32,6 @@ class Judgement:
     order: np.ndarray  # n x C: ranks the candidates as they are to be ranked: log-probabilities, or scores
     probabilities: np.ndarray  # n x C
     masses: np.ndarray  # n x V
-    gate: np.ndarray  # n: that the photo shows a seen class
 
 
 class Judge:
@@ -45,7 +44,7 @@ class Judge:
     def __init__(self, bundle: Bundle, scorer: Scorer):
         self.bundle, self.scorer = bundle, scorer
         self.calibrated = isinstance(scorer, CalibratedScorer)
-        self.numbers: ProbabilityNumbers = scorer.numbers if isinstance(scorer, CalibratedScorer) else UNCALIBRATED
+        self.numbers = scorer.numbers if isinstance(scorer, CalibratedScorer) else UNCALIBRATED
 
     @cached_property
     def sums(self) -> NodeSums:
@@ -65,12 +64,11 @@ class Judge:
             block = slice(start, min(start + BLOCK, len(features)))
             order = self.scorer.scores(self.points(features[block]))
             probabilities = np.exp(order) if self.calibrated else plain_probabilities(order)
-            gate = probabilities[:, self.scorer.groups[0]].sum(axis=1)
-            yield block, Judgement(order, probabilities, self.sums(probabilities), gate)
+            yield block, Judgement(order, probabilities, self.sums(probabilities))
 
     def verdicts(self, found: Judgement, sure: float) -> np.ndarray:
         """n: places among `sums.nodes`, -1 for "unknown"."""
-        return Contest(self.sums, found.masses).winners(self.numbers.exponent(sure, found.gate))
+        return Contest(self.sums, found.masses).winners(self.numbers.exponent(sure))
 
     def answers(self, features: np.ndarray, k: int, sure: float) -> list[Answer]:
         """An answer for each row of features, with its k best labels."""
@@ -89,7 +87,7 @@ class Judge:
         return (
             self.scorer.best_of(torch.from_numpy(found.order), k)[1].numpy()
             if k
-            else np.zeros((len(found.gate), 0), int)
+            else np.zeros((len(found.order), 0), int)
         )
 
     def _answer(

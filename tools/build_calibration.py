@@ -1,0 +1,78 @@
+"""Fit the default bundle's calibration on photos of seen classes: a few numbers, which are all that is kept of them.
+
+    python tools/build_calibration.py --images DIR           DIR/<wnid>/*: writes default-calibration.json
+    python tools/build_calibration.py --images DIR --check   fits again, and compares with what is there
+
+The photos must not be among those that results are reported on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import common
+from unseen.bundle import Bundle
+from unseen.calibration import calibrate
+from unseen.runtime.files import sha256
+from unseen.training.default import CALIBRATION, default_choices
+from unseen.training.stage1 import train
+
+TOLERANCE = 0.02  # relative: other processors round features otherwise
+
+
+def fit(bundle: Bundle, images: Path) -> dict[str, Any]:
+    """The file's contents: choices, provenance and calibration."""
+    files = sorted(path for path in images.glob("*/*") if path.is_file())
+    marks = "\n".join(f"{path.parent.name} {sha256(path)}" for path in files)
+    calibrated = calibrate(bundle, images, say=print)
+    assert calibrated.calibration is not None
+    return {
+        "choices": default_choices(),
+        "photos": {
+            "files": len(files),
+            "classes": len({path.parent.name for path in files}),
+            "sha256": hashlib.sha256(marks.encode()).hexdigest(),
+            "what": "photos of ImageNet-1k classes, found by class; not redistributed",
+        },
+        "calibration": calibrated.calibration.to_json(),
+    }
+
+
+def differences(ours: Any, theirs: Any, place: str = "") -> list[str]:
+    """Where two of them differ by more than rounding."""
+    if isinstance(ours, dict) and isinstance(theirs, dict):
+        keys = sorted(ours.keys() | theirs.keys())
+        return [line for key in keys for line in differences(ours.get(key), theirs.get(key), f"{place}/{key}")]
+    if isinstance(ours, list) and isinstance(theirs, list) and len(ours) == len(theirs):
+        pairs = enumerate(zip(ours, theirs, strict=True))
+        return [line for at, pair in pairs for line in differences(*pair, f"{place}/{at}")]
+    if isinstance(ours, float) and isinstance(theirs, (int, float)):
+        same = math.isclose(ours, theirs, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
+    else:
+        same = ours == theirs
+    return [] if same else [f"{place}: {theirs} there, {ours} now"]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--images", type=Path, required=True, help="photos of seen classes, DIR/<wnid>/*")
+    parser.add_argument("--out", type=Path, default=common.DATA, help="folder of the data files")
+    parser.add_argument("--check", action="store_true", help="only compare with what is there")
+    options = parser.parse_args()
+    found, path = fit(train(precision="fp16"), options.images), options.out / CALIBRATION
+    if options.check:
+        wrong = differences(found["calibration"], json.loads(path.read_text())["calibration"])
+        raise SystemExit("\n".join(wrong) or "the same numbers")
+    path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8", newline="\n")
+    source = common.Package("fitted", "photos of seen classes", "1", "", found["photos"]["sha256"])
+    what = "the default bundle's calibration: numbers fitted on photos"
+    common.record(path, what, source, "MIT (numbers of our own)", "tools/build_calibration.py")
+
+
+if __name__ == "__main__":
+    main()
