@@ -380,6 +380,18 @@ def test_nearby_holds_all_unseen_parents_and_none_far_away(monkeypatch):
     ]
 
 
+@pytest.mark.parametrize(("lost", "width"), [(0.0, 2.0), (0.004, 2.0), (0.006, 1.0)])
+def test_nothing_is_chosen_upward_that_hidden_halves_lose_by(monkeypatch, lost, width):
+    """Both questions answered by a table: the wider kernel is much better upward."""
+    kin = make_method("kin", {"sources": [1.0, 1.0], "ridge": 0.1})
+    asked = []
+    made = kin._kernel
+    monkeypatch.setattr(kin, "_kernel", lambda seen, chosen: (asked.append(chosen["width"]), made(seen, chosen))[1])
+    monkeypatch.setattr(method, "quality", lambda *_: np.full(60, 0.5 - lost * (asked[-1] == 2.0)))
+    monkeypatch.setattr(method, "upward_ranks", lambda *_: np.full(60, 0.9 if asked[-1] == 2.0 else 0.1))
+    assert kin.fit(many_seen(), Run()).record.chosen["width"] == width
+
+
 def test_the_choice_does_not_depend_on_the_seed():
     problem = many_seen()
     first, second = (make_method("kin").fit(problem, Run(seed=seed)) for seed in (0, 1))

@@ -19,6 +19,7 @@ import numpy as np
 
 from unseen.methods.ridge import leave_groups_out
 
+LOSS = 0.005  # of hidden halves at most, for any gain upward: to gain on the one at the cost of the other is no gain
 DIRECTIONS = 200  # principal directions of the seen classifiers that are compared: the rest is mostly chance
 Halves = list[np.ndarray]
 
