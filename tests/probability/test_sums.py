@@ -63,3 +63,10 @@ def test_one_photos_nodes_by_name(taxonomy):
     nodes = NodeProbabilities(taxonomy, sums, sums(np.array([[0.7, 0.3, 0.0]], np.float32))[0])
     assert nodes["animal"] == pytest.approx(1) and nodes["plant"] == 0
     assert nodes.items()[0][0] in ("animal", "feline") and "oak" not in dict(nodes.items())
+
+
+def test_candidates_without_a_probability_still_count_in_what_a_node_tells(taxonomy):
+    candidates = taxonomy.indices(["cat", "lion", "oak", "feline"])
+    sums = NodeSums(taxonomy, taxonomy.indices(["cat"]), candidates)
+    assert sums.information[sums.place(taxonomy.index("feline"))] == pytest.approx(np.log2(4 / 3))
+    assert sums.information[sums.place(taxonomy.index("cat"))] == 2

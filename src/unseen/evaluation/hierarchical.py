@@ -142,7 +142,7 @@ class HierarchicalCounter:
     """All figures of this module over any number of photos, for verdicts of one sureness."""
 
     def __init__(self, judge: Judge, sure: float, k: int = FIRST):
-        self.relations, self.sums = Relations(judge.bundle.taxonomy, judge.scorer.columns), judge.sums
+        self.relations, self.sums = Relations(judge.bundle.taxonomy, judge.rows), judge.sums
         self.numbers = judge.numbers
         self.sure, self.k = sure, k
         self.verdicts, self.curve = VerdictCounter(), [VerdictCounter() for _ in SWEEP]
@@ -211,7 +211,7 @@ class HierarchicalCounter:
 
     def area(self) -> float:
         """Each step of the curve by its mean; from nothing claimed, which is always right."""
-        most = math.log2(max(len(self.sums.rows), 2))
+        most = math.log2(max(len(self.sums.candidates), 2))
         places = sorted({(0.0, 1.0), *((p["information"] / most, p["right"] / 100) for p in self.points())})
         specific, right = np.array(places).T
         return float(np.sum(np.diff(specific) * (right[1:] + right[:-1]) / 2))

@@ -17,8 +17,9 @@ from unseen.taxonomy import Taxonomy
 class NodeSums:
     """The nodes above some candidate classes, and how probable each is.
 
-    `rows`: the candidates' rows of the taxonomy, C of them. `nodes`: rows of the V nodes that have a candidate at or
-    below them, ascending.
+    `rows`: rows of the taxonomy for the classes that have a probability. `candidates`: rows of all C classes that a
+    photo may be assigned to, where some of them never have one; they count in `sizes`. `nodes`: rows of the V nodes that
+    have a class with a probability at or below them, ascending.
 
     >>> taxonomy = Taxonomy.from_edges([("cat", "animal"), ("dog", "animal"), ("oak", "plant")])
     >>> sums = NodeSums(taxonomy, taxonomy.indices(["cat", "dog", "oak"]))
@@ -30,8 +31,9 @@ class NodeSums:
     [1, 2, 1, 1, 1]
     """
 
-    def __init__(self, taxonomy: Taxonomy, rows: np.ndarray):
+    def __init__(self, taxonomy: Taxonomy, rows: np.ndarray, candidates: np.ndarray | None = None):
         self.rows = np.asarray(rows, np.int64)
+        self.candidates = self.rows if candidates is None else np.asarray(candidates, np.int64)
         column = np.full(len(taxonomy), -1)
         column[self.rows] = np.arange(len(self.rows))
         node, ancestor, _ = taxonomy.ancestor_pairs()  # each pair once, the node itself among its ancestors
@@ -41,12 +43,14 @@ class NodeSums:
         shape = (len(self.rows), len(self.nodes))
         self.membership = sparse.csr_matrix((ones, (column[node[kept]], place)), shape=shape)  # C x V, 0 or 1
         self._to_nodes = self.membership.T.tocsr()
-        self.sizes = np.asarray(self.membership.sum(axis=0), np.int64).ravel()  # c(v), V
+        is_candidate = np.zeros(len(taxonomy), bool)
+        is_candidate[self.candidates] = True
+        self.sizes = np.bincount(ancestor[is_candidate[node]], minlength=len(taxonomy))[self.nodes]  # c(v), V
 
     @cached_property
     def information(self) -> np.ndarray:
         """V: log2(C / c(v)), the bits that naming a node is worth; 0 for one that holds every candidate."""
-        return np.log2(len(self.rows) / self.sizes)
+        return np.log2(len(self.candidates) / self.sizes)
 
     def __call__(self, probabilities: np.ndarray) -> np.ndarray:
         """Of classes (n x C) -> of nodes (n x V)."""

@@ -104,7 +104,7 @@ class Contest:
 
 def least_information(sums: NodeSums) -> float:
     """Bits below which an answer is none."""
-    return min(USEFUL_BITS, math.log2(max(len(sums.rows), 2)) / 3)
+    return min(USEFUL_BITS, math.log2(max(len(sums.candidates), 2)) / 3)
 
 
 def level_of(probability: float) -> str:

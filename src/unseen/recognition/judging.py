@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -41,14 +41,16 @@ class Judge:
     softmax stands in for their probabilities.
     """
 
-    def __init__(self, bundle: Bundle, scorer: Scorer):
+    def __init__(self, bundle: Bundle, scorer: Scorer, rows: np.ndarray):
         self.bundle, self.scorer = bundle, scorer
+        self.rows = rows  # all candidates: the scorer has those with an answer
+        self._sums = cache(lambda: NodeSums(bundle.taxonomy, scorer.columns, rows))  # one for all copies
         self.calibrated = isinstance(scorer, CalibratedScorer)
         self.numbers = scorer.numbers if isinstance(scorer, CalibratedScorer) else UNCALIBRATED
 
-    @cached_property
+    @property
     def sums(self) -> NodeSums:
-        return NodeSums(self.bundle.taxonomy, self.scorer.columns)
+        return self._sums()
 
     def points(self, features: np.ndarray) -> np.ndarray:
         """Features (n x D) where the scorer takes them."""
@@ -128,7 +130,7 @@ class Judge:
 
     def _verdict(self, masses: np.ndarray, node: int) -> Verdict:
         if node < 0:
-            return Verdict.unknown(len(self.sums.rows))
+            return Verdict.unknown(len(self.rows))
         taxonomy = self.bundle.taxonomy
         id = taxonomy.ids[self.sums.nodes[node]]
         probability = min(1.0, float(masses[node]))

@@ -124,7 +124,8 @@ class Recogniser:
         if key not in self._judges:
             while len(self._judges) >= KEPT_LISTS:
                 self._judges.pop(next(iter(self._judges)))
-            self._judges[key] = Judge(self.bundle, self._make_scorer(numbers, self.candidates(candidates, with_seen)))
+            rows = self.candidates(candidates, with_seen)
+            self._judges[key] = Judge(self.bundle, self._make_scorer(numbers, rows), rows)
         judge = copy(self._judges[key])  # shares classifiers and sums, but not the shift
         judge.scorer = copy(judge.scorer)
         judge.scorer.seen_shift = float(seen_shift or 0.0)
