@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from unseen.recognition.answers import Guess, Label
 from unseen.taxonomy import Taxonomy
@@ -12,8 +12,9 @@ from unseen.taxonomy import Taxonomy
 def fold(taxonomy: Taxonomy, labels: Sequence[Label], most: int) -> tuple[Guess, ...]:
     """Up to `most` lines from labels in order of probability; a class and those above it make one line."""
     lines: list[list[Label]] = []
+    above = {label.id: taxonomy.ancestors(label.id) for label in labels}
     for label in labels:
-        relatives = _find_line(taxonomy, lines, label)
+        relatives = _find_line(above, lines, label)
         if relatives is not None:
             relatives.append(label)
         elif len(lines) < most:
@@ -33,13 +34,9 @@ def fold(taxonomy: Taxonomy, labels: Sequence[Label], most: int) -> tuple[Guess,
     return tuple(sorted(guesses, key=lambda guess: -guess.probability))
 
 
-def _find_line(taxonomy: Taxonomy, lines: list[list[Label]], label: Label) -> list[Label] | None:
-    above = taxonomy.ancestors(label.id)
-    for line in lines:
-        first = line[0].id
-        if first in above or label.id in taxonomy.ancestors(first):
-            return line
-    return None
+def _find_line(above: Mapping[str, Collection[str]], lines: list[list[Label]], label: Label) -> list[Label] | None:
+    """The line of a class above or below this one."""
+    return next((line for line in lines if line[0].id in above[label.id] or label.id in above[line[0].id]), None)
 
 
 def tell_apart(taxonomy: Taxonomy, ids: Iterable[str]) -> dict[str, str]:

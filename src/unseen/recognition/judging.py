@@ -117,7 +117,7 @@ class Judge:
 
     def label(self, row: int, score: float, probability: float) -> Label:
         taxonomy, trust = self.bundle.taxonomy, self.bundle.solution.trust
-        id, seen = taxonomy.ids[row], bool(self.bundle.is_seen[row])
+        id, seen = taxonomy.ids[row], bool(self.scorer.seen[row])
         return Label(
             id=id,
             name=taxonomy.name(id),
