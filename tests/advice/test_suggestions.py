@@ -7,6 +7,7 @@ import io
 
 import pytest
 
+from unseen.advice import places
 from unseen.advice.suggestions import FIELDS, suggest, to_csv
 from unseen.errors import UnseenError
 from unseen.taxonomy import Taxonomy
@@ -68,6 +69,7 @@ def test_names_of_one_class_are_its_synonyms():
         (OKAPI, "okapi|Okapia johnstoni"),
         ("red-guitar", "red guitar|Red Guitar!"),
     ]
+    assert [item.dropped for item in found] == [("okapi", "Okapia johnstoni"), ("Red Guitar!",)]
 
 
 NAMES = ["okapi", "crane", 'rescue, "big" drone', "unicorn", "red electric guitar", "domestic dog", "dog"]
@@ -77,10 +79,13 @@ def test_the_table_can_be_used_as_it_is(tmp_path):
     text = to_csv(suggest(NAMES))
     rows = list(csv.DictReader(io.StringIO(text)))
     assert tuple(rows[0]) == FIELDS and rows[0]["id"] == OKAPI
+    guitar = next(row for row in rows if row["id"] == "red-electric-guitar")
+    assert guitar["parent"].startswith(f"{ELECTRIC_GUITAR} (electric guitar: a guitar whose sound is amplified")
     file = tmp_path / "new.csv"
     file.write_text(text)
     grown = Taxonomy.load(f"imagenet+{file}")
     assert grown.name("rescue-big-drone") == 'rescue, "big" drone'
+    assert grown.parents("red-electric-guitar") == [ELECTRIC_GUITAR]
     unicorn = Taxonomy.wordnet().senses("unicorn")[0].id
     assert grown.parents(unicorn) and unicorn in grown.source["named"]
     nodes = read_additions(file, Taxonomy.imagenet())
@@ -98,3 +103,18 @@ def test_a_class_without_a_place_is_refused_until_it_has_one(tmp_path):
     file.write_text(to_csv(suggest(["qqxzv"])).replace("qqxzv,qqxzv,", "qqxzv,qqxzv,okapy"))
     with pytest.raises(UnseenError, match=r"new.csv:2: the parent 'okapy' of 'qqxzv' is neither in"):
         Taxonomy.load(f"imagenet+{file}")
+
+
+def test_three_places_are_offered_for_a_new_class():
+    found = one("rescue drone")
+    assert len(found.places) == 3 and found.places[0].sense.id == found.parent
+    scores = [place.score for place in found.places]
+    assert scores == sorted(scores, reverse=True) and 0 < sum(scores) <= 1
+    assert all(place.sense.definition for place in found.places)
+    assert found.as_dict()["places"][0]["id"] == found.parent
+
+
+def test_without_the_sentence_encoder_word_vectors_do(monkeypatch):
+    monkeypatch.setattr(places, "encoder_installed", lambda: False)
+    assert one("red electric guitar").parent == ELECTRIC_GUITAR
+    assert one("qqxzv").parent == ""

@@ -81,13 +81,15 @@ def test_many_rows_load(folder, unseen):
 
 
 def test_suggestions_become_a_table_to_read_over(folder, unseen):
-    Path("names.txt").write_text("\ufeffokapi\ncrane\n\nrescue dog\nqqxzv\n", encoding="utf-8")
+    Path("names.txt").write_text("\ufeffokapi\ncrane\n\nrescue dog\nqqxzv\nokapi\n", encoding="utf-8")
     done = unseen("taxonomy", "suggest", "names.txt", "--out", "new.csv", "--json")
-    assert done.code == 0 and done.json["out"] == "new.csv"
+    assert done.code == 0 and done.json["out"] == "new.csv" and "okapi is listed twice: kept once" in done.err
     found = {item["name"]: item for item in done.json["classes"]}
     assert found["okapi"]["id"] == OKAPI and found["okapi"]["known"]
+    places = found["rescue dog"].pop("places")
+    assert len(places) == 3 and places[0].keys() == {"id", "name", "definition", "score"}
     assert found["rescue dog"] | {"note": ""} == {
-        "name": "rescue dog", "id": "rescue-dog", "parent": "n02084071", "known": False, "note": "",
+        "name": "rescue dog", "id": "rescue-dog", "parent": "n02084071", "known": False, "note": "", "dropped": [],
     }  # fmt: skip
     assert "other senses" in found["crane"]["note"] and found["qqxzv"]["note"].startswith("no place found")
     table = Path("new.csv").read_text()

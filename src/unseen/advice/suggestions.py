@@ -4,24 +4,37 @@ from __future__ import annotations
 
 import csv
 import io
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from unseen.advice.head_nouns import HeadNoun, find_head
+from unseen.advice.places import Atlas, Places, make_atlas
 from unseen.assets import imagenet_21k
 from unseen.errors import UnseenError
 from unseen.runtime.files import write_atomically
 from unseen.runtime.text import slug
-from unseen.semantics import WordVectors
 from unseen.taxonomy import Sense, Taxonomy
+from unseen.taxonomy.draft import describe_parent
 from unseen.taxonomy.readers import read_text
 
 FIELDS = ("id", "name", "parent", "definition", "note")
+OFFERED = 3  # places for a new class
+STRANGE = 0.465  # a name without a noun in it, less like every class than this (in cosine), may mean anything
+
+
+class Place(NamedTuple):
+    """A class that a new one may be below, and how likely that is, of 1."""
+
+    sense: Sense
+    score: float
+
+    def as_dict(self) -> dict[str, Any]:
+        sense = self.sense
+        return {"id": sense.id, "name": sense.name, "definition": sense.definition, "score": round(self.score, 3)}
 
 
 @dataclass(frozen=True)
@@ -31,7 +44,7 @@ class Suggestion:
     >>> from unseen import Suggestion
     >>> Suggestion("electric bicycle", "electric-bicycle", "n02834778", "", False, ()).note
     'new class'
-    >>> Suggestion("labradoodle", "labradoodle", "", "", False, ()).note
+    >>> Suggestion("qqxzv", "qqxzv", "", "", False, ()).note
     'no place found: fill in the parent'
     """
 
@@ -40,22 +53,29 @@ class Suggestion:
     parent: str  # id, or several joined by "|"; empty where no place was found
     definition: str
     known: bool
-    others: tuple[Sense, ...]  # what the name, or its head noun, may mean instead
+    others: tuple[Sense, ...]  # what a WordNet noun may mean instead
+    places: tuple[Place, ...] = ()  # for a new class: the most likely parents, the first being `parent`
+    dropped: tuple[str, ...] = ()  # names that were given before, or mean this class too
 
     def as_dict(self) -> dict[str, Any]:
-        return {"name": self.name, "id": self.id, "parent": self.parent, "known": self.known, "note": self.note}
+        plain = {"name": self.name, "id": self.id, "parent": self.parent, "known": self.known, "note": self.note}
+        return plain | {"places": [place.as_dict() for place in self.places], "dropped": list(self.dropped)}
 
     @property
     def note(self) -> str:
         if not self.parent and not self.known:
             return "no place found: fill in the parent"
-        start = "is in WordNet" if self.known else "new class"
-        listed = "; ".join(f"{sense.id} {sense.name} ({sense.definition})" for sense in self.others)
-        return f"{start}; other senses: {listed}" if listed else start
+        start, what = ("is in WordNet", "other senses") if self.known else ("new class", "or under")
+        senses = self.others if self.known else tuple(place.sense for place in self.places[1:])
+        listed = "; ".join(f"{sense.id} {sense.name} ({sense.definition})" for sense in senses)
+        return f"{start}; {what}: {listed}" if listed else start
 
 
 def suggest(names: Sequence[str], wordnet: Taxonomy | None = None) -> list[Suggestion]:
-    """For each class named: its WordNet sense, else a new class under the sense of its last words ("head noun").
+    """For each class named: its WordNet sense, else a new class under what it most likely is a kind of.
+
+    That is judged by the meaning of the name, its last words ("head noun") and the other names of the list: "drill"
+    among tools is a tool. Meanings are sentence encodings; without the extra `text`, word vectors.
 
     Args:
         names: Names of classes; several names of one class become its synonyms.
@@ -63,73 +83,57 @@ def suggest(names: Sequence[str], wordnet: Taxonomy | None = None) -> list[Sugge
 
     >>> import unseen
     >>> for item in unseen.suggest(["okapi", "electric bicycle"]):
-    ...     print(item.id, "under", item.parent, "-", item.note)
-    n02439398 under n02439033 - is in WordNet
-    electric-bicycle under n02834778 - new class
+    ...     print(item.id, "under", item.parent, "-", "in WordNet" if item.known else "new")
+    n02439398 under n02439033 - in WordNet
+    electric-bicycle under n02834778 - new
     """
     wordnet = wordnet or Taxonomy.wordnet()
     imagenet = set(imagenet_21k())
+    given = list(dict.fromkeys(" ".join(name.replace("_", " ").split()) for name in names))
+    heads = [find_head(name, wordnet) for name in given]
+    new = [name for name, head in zip(given, heads, strict=True) if not head.whole]
+    placed = _place(new, [head for head in heads if not head.whole], wordnet) if new else {}
     found: dict[str, Suggestion] = {}
-    for name in names:
-        item = _place(" ".join(name.replace("_", " ").split()), wordnet, imagenet)
+    for name, head in zip(given, heads, strict=True):
+        item = _known(name, head, wordnet, imagenet) if head.whole else placed[name]
         same = found.get(item.id)  # two names of one class are its synonyms
         if same is None:
             found[item.id] = item
-        elif item.name not in same.name.split("|"):
-            found[item.id] = replace(same, name=f"{same.name}|{item.name}")
-    return list(found.values())
+        else:
+            found[item.id] = replace(same, name=f"{same.name}|{name}", dropped=(*same.dropped, name))
+    return [replace(item, dropped=(*_repeated(item, names), *item.dropped)) for item in found.values()]
 
 
-def _place(name: str, wordnet: Taxonomy, imagenet: set[str]) -> Suggestion:
-    words = name.split()
-    for start in range(len(words)):  # "red electric guitar", then "electric guitar", then "guitar"
-        senses = _ranked(" ".join(words[start:]), wordnet, imagenet)
-        if not senses:
-            continue
-        if start == 0:
-            best, parents = senses[0], wordnet.parents(senses[0].id)
-            return Suggestion(name, best.id, "|".join(parents), best.definition, True, tuple(senses[1:5]))
-        best, *others = _by_context(" ".join(words[:start]), senses, wordnet, imagenet)
-        return Suggestion(name, slug(name), best.id, "", False, tuple(others[:4]))
-    return Suggestion(name, slug(name), "", "", False, ())
+def _repeated(item: Suggestion, names: Sequence[str]) -> list[str]:
+    """Names of this class that were given more than once, once for each time too many."""
+    own, count = set(item.name.split("|")), {}
+    for name in (" ".join(name.replace("_", " ").split()) for name in names):
+        count[name] = count.get(name, 0) + 1
+    return [name for name, times in count.items() if name in own for _ in range(times - 1)]
 
 
-def _ranked(name: str, wordnet: Taxonomy, imagenet: set[str]) -> list[Sense]:
-    """Senses of a name or its singular, those that ImageNet has photos of first: they are things one can see."""
-    senses = wordnet.senses(name)
-    for ending, singular in (("ies", "y"), ("es", ""), ("s", "")):
-        if not senses and name.lower().endswith(ending):
-            senses = wordnet.senses(name[: -len(ending)] + singular)
-    return sorted(senses, key=lambda sense: sense.id not in imagenet)
+def _known(name: str, head: HeadNoun, wordnet: Taxonomy, imagenet: set[str]) -> Suggestion:
+    """A noun of WordNet. Senses that ImageNet has photos of come first: they are things one can see."""
+    best, *others = (wordnet.sense(id) for id in sorted(head.ids, key=lambda id: id not in imagenet))
+    parents = "|".join(wordnet.parents(best.id))
+    return Suggestion(name, best.id, parents, best.definition, True, tuple(others[:4]))
 
 
-def _by_context(context: str, senses: list[Sense], wordnet: Taxonomy, imagenet: set[str]) -> list[Sense]:
-    """Senses of "drone", best first, given "rescue": by the likeness of its words to those that describe a sense.
-
-    ImageNet's have an advantage of 0.2 in cosine, since they are things one can see.
-    """
-    if len(senses) == 1:
-        return senses
-
-    def fit(sense: Sense) -> float:
-        above = " ".join(wordnet.name(parent) for parent in wordnet.parents(sense.id))
-        told = _meaning(f"{' '.join(sense.lemmas)} {sense.definition} {above}")
-        return float(_meaning(context) @ told) + 0.2 * (sense.id in imagenet)
-
-    return sorted(senses, key=fit, reverse=True)
+def _place(names: Sequence[str], heads: Sequence[HeadNoun], wordnet: Taxonomy) -> dict[str, Suggestion]:
+    atlas = make_atlas(wordnet, heads)
+    found = {}
+    for name, head, places in zip(names, heads, atlas.places(names, heads), strict=True):
+        strange = not head.ids and places.facts[:, 0].max() < STRANGE
+        offered = () if strange else _best(atlas, places)
+        parent = offered[0].sense.id if offered else ""
+        found[name] = Suggestion(name, slug(name), parent, "", False, (), offered)
+    return found
 
 
-def _meaning(text: str) -> np.ndarray:
-    """A unit vector for a text: the mean of its words', without those too short to mean much; zero if none is known."""
-    words = [word for word in re.findall(r"\w+", text.lower()) if len(word) > 3]
-    known = [vector / np.linalg.norm(vector) for vector in map(_words().vector, words) if vector.any()]
-    mean = np.mean(known, axis=0) if known else np.zeros(_words().dim, np.float32)
-    return mean / max(float(np.linalg.norm(mean)), 1e-12)
-
-
-@cache
-def _words() -> WordVectors:
-    return WordVectors.builtin()
+def _best(atlas: Atlas, places: Places) -> tuple[Place, ...]:
+    probability = places.probabilities()
+    best = np.argsort(-probability, kind="stable")[:OFFERED]
+    return tuple(Place(atlas.graph.sense(atlas.graph.ids[places.rows[at]]), float(probability[at])) for at in best)
 
 
 def read_names(path: str | Path) -> list[str]:
@@ -137,19 +141,24 @@ def read_names(path: str | Path) -> list[str]:
     return [line.strip() for line in read_text(path).splitlines() if line.strip()]
 
 
-def write_csv(suggestions: Sequence[Suggestion], path: str | Path) -> None:
+def write_csv(suggestions: Sequence[Suggestion], path: str | Path, wordnet: Taxonomy | None = None) -> None:
     """Write `to_csv` into a new file."""
     path = Path(path)
     if path.exists():
         raise UnseenError(f"{path} exists already: choose another name, so that your edits are not lost")
-    write_atomically(path, to_csv(suggestions).encode())
+    write_atomically(path, to_csv(suggestions, wordnet).encode())
 
 
-def to_csv(suggestions: Sequence[Suggestion]) -> str:
-    """The proposal as a CSV that `unseen taxonomy check`, `train --graph imagenet+FILE` and `add --csv` read."""
+def to_csv(suggestions: Sequence[Suggestion], wordnet: Taxonomy | None = None) -> str:
+    """The proposal as a CSV that `unseen taxonomy check`, `train --graph imagenet+FILE` and `add --csv` read.
+
+    Parents are written as `id (name: definition)`, so that the table can be read over without looking ids up.
+    """
+    wordnet = wordnet or Taxonomy.wordnet()
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(FIELDS)
     for item in suggestions:
-        writer.writerow([getattr(item, field) for field in FIELDS])
+        parents = [describe_parent(wordnet.sense(id)) for id in item.parent.split("|") if id]
+        writer.writerow([item.id, item.name, "|".join(parents), item.definition, item.note])
     return text.getvalue()

@@ -1,4 +1,4 @@
-"""`unseen taxonomy check` and `unseen taxonomy suggest`: hierarchies before training."""
+"""`unseen taxonomy check` and `suggest`: hierarchies before training. `taxonomy_views` has what only looks."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from unseen.cli.app import JsonFlag, command, command_group, emit, escaped, say, stdout
+from unseen.cli.app import JsonFlag, command, command_group, emit, escaped, say, stdout, tell
+from unseen.cli.taxonomy_views import register
 
 SHOWN = 20  # classes that are listed one by one
-group = command_group("taxonomy", "Check a class hierarchy, or get one for a list of names.")
+group = command_group("taxonomy", "Look at a class hierarchy, check it, or get one for a list of names.")
 
 
 @command(
@@ -101,6 +102,12 @@ def suggest(
     from unseen.advice.suggestions import suggest as place
 
     found = place(read_names(names))
+    for item in found:
+        for name in item.dropped:
+            kept = item.name.split("|")[0]
+            tell(
+                f"{name} is listed twice: kept once" if name == kept else f"{name} is the same class as {kept}: joined"
+            )
     if out is not None:
         write_csv(found, out)
     result = {"out": str(out) if out else None, "classes": [item.as_dict() for item in found]}
@@ -108,12 +115,17 @@ def suggest(
 
 
 def _show_suggestions(found, out: Path | None) -> None:
-    table = Table("name", "id", "parent", "what", "other senses")
     for item in found:
-        state = "in WordNet" if item.known else "new" if item.parent else "[red]no place found[/red]"
-        others = "\n".join(f"{sense.id} {sense.definition[:60]}" for sense in item.others)
-        cells = [escaped(text) for text in (item.name, item.id, item.parent)]
-        table.add_row(*cells, f"{state}\n[dim]{escaped(item.definition[:80])}[/dim]", escaped(others))
-    stdout.print(table)
+        state = "is in WordNet" if item.known else "new class" if item.parent else "[red]no place found[/red]"
+        stdout.print(f"[bold]{escaped(item.name)}[/bold] ({escaped(item.id)}): {state}", highlight=False)
+        if item.known:
+            lines = [f"  {item.definition}", *(f"  or {sense.id} {sense.definition}" for sense in item.others)]
+        else:
+            lines = [f"  {p.score:4.0%}  {p.sense.id} {p.sense.name}: {p.sense.definition}" for p in item.places]
+        for line in lines:
+            stdout.print(line, markup=False, highlight=False, soft_wrap=True)
     if out is not None:
         stdout.print(f"Check {escaped(out)}, then run: unseen taxonomy check imagenet+{escaped(out)}")
+
+
+register(group)

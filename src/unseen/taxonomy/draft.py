@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -12,7 +13,7 @@ from unseen.errors import UnseenError
 from unseen.taxonomy import paths
 from unseen.taxonomy.checks import describe_cycle
 from unseen.taxonomy.core import Taxonomy
-from unseen.taxonomy.nodes import Node
+from unseen.taxonomy.nodes import Node, Sense
 from unseen.taxonomy.search import close_matches, did_you_mean, plain
 from unseen.taxonomy.wordnet import is_wordnet_id, wordnet
 
@@ -157,6 +158,10 @@ class Draft:
     def _find_parents(self, find: Callable[[str], int | None], why: str, names: Callable[[], list[str]]) -> list[int]:
         """The row of each edge's parent: by id, else by what `find` makes of it. What is unknown is told at once."""
         above = [self.rows.get(parent) for parent in self.parents]
+        for edge, row in enumerate(above):
+            if row is None:
+                self.parents[edge] = described_id(self.parents[edge])
+                above[edge] = self.rows.get(self.parents[edge])
         found: dict[str, int | None] = {}
         unknown: dict[str, int] = {}
         for edge, row in enumerate(above):
@@ -221,6 +226,17 @@ class Draft:
                 self.lemmas[row] = (tidy(id),)
             else:
                 raise self.error(self.lines[row], f"{id!r} has no name.")
+
+
+def describe_parent(sense: Sense) -> str:
+    """A parent for people to read: `id (name: definition)`. A "|" would end it, for readers of tables."""
+    return f"{sense.id} ({sense.name}: {sense.definition})".replace("|", "/")
+
+
+def described_id(text: str) -> str:
+    """The id that `describe_parent` wrote; any other text as it is."""
+    described = re.fullmatch(r"(\S+) \([^:()]+: .*\)", text)
+    return described[1] if described else text
 
 
 def tidy(name: str) -> str:
