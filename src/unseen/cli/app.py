@@ -38,7 +38,7 @@ COMMANDS = {
     "add": ("grow", "Add classes to a bundle without training."),
     "remove": ("grow", "Remove classes from a bundle."),
     "rename": ("grow", "Rename a class of a bundle."),
-    "taxonomy": ("taxonomy", "Check a class hierarchy, or get one for a list of names."),
+    "taxonomy": ("taxonomy", "Look at a class hierarchy, check it, or get one for a list of names."),
     "export": ("export", "Write network and classes as one file that runs without unseen."),
     "compare": ("compare", "Train and evaluate all methods on the same data."),
     "reproduce": ("reproduce", "Run a table of the paper and compare it with the published figures."),
