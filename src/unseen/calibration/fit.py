@@ -22,11 +22,11 @@ from unseen.calibration.hiding import EACH, Photos, count_hidings, sample_photos
 from unseen.errors import UnseenError
 from unseen.evaluation.novelty import NoveltyDetector, confidence
 from unseen.evaluation.protocol import BATCH, evaluate
-from unseen.features.cache import open_features
 from unseen.methods import get_method
 from unseen.probability.fitting import fit_numbers
 from unseen.recognition import Recogniser
 from unseen.runtime.run import Run
+from unseen.scoring.class_folders import check_source, open_source, renamed
 from unseen.semantics import semantics_from_provenance
 from unseen.training.stage1 import train
 
@@ -53,7 +53,8 @@ def calibrate(
 
     Args:
         bundle: Stays as it is.
-        images: Photos of seen classes, DIR/<id>/*, or a feature store; photos of other classes are never looked at.
+        images: Photos of seen classes, DIR/<id or name>/*, a feature store, or .npz with `features` and `labels`;
+            photos of other classes are never looked at.
         holdout: The share of seen classes to hide.
         candidates: The unseen classes that they compete with while the shift is chosen, by name; see
             `unseen.scoring.candidates`.
@@ -87,7 +88,7 @@ def calibrate(
         bundle.check_output(out, overwrite)
     check_harm(harm)
     network = bundle.load_backbone() if backbone is None else backbone
-    store: Any = SeenPhotos(_open(images, network, say), frozenset(bundle.seen_ids))
+    store: Any = SeenPhotos(_open(images, bundle, network, say), frozenset(bundle.seen_ids))
     run = run or Run(seed=bundle.seed)
     photos, random = Photos.read(store, run.seed), np.random.default_rng(run.seed)
     hide = _Hiding(bundle, network, store, holdout, semantics, run)
@@ -169,8 +170,10 @@ def _choose_shift(bundle: Bundle, model: Recogniser, store: Any, candidates: str
     )
 
 
-def _open(images: Any, network: Any, say: Callable[[str], None]) -> Any:
-    return images if hasattr(images, "batches") else open_features(images, network, say=say)
+def _open(images: Any, bundle: Bundle, network: Any, say: Callable[[str], None]) -> Any:
+    check_source(images, bundle.taxonomy, set(bundle.seen_ids), "the seen classes")
+    store = open_source(images, lambda: network, bundle.backbone.num_features, say=say)
+    return renamed(store, bundle.taxonomy, set(bundle.seen_ids))
 
 
 def _learned_from_photos(bundle: Bundle) -> bool:

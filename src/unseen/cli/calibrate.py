@@ -15,7 +15,7 @@ from unseen.cli.options import TrustCodeOption
 @command("calibrate", examples="unseen calibrate my-bundle --images photos/seen-train --out calibrated")
 def calibrate(
     bundle: Annotated[Path, typer.Argument(help="The bundle.")],
-    images: Annotated[Path, typer.Option(help="Photos of seen classes: DIR/<id>/*, or a feature store.")],
+    images: Annotated[Path, typer.Option(help="Photos of seen classes: DIR/<id or name>/*, a feature store, or .npz.")],
     out: Annotated[Path, typer.Option(help="The bundle to write, with the choice in it; may be the same folder.")],
     holdout: Annotated[float, typer.Option(min=0.01, max=0.9, help="Share of seen classes to hide.")] = 0.2,
     candidates: Annotated[str, typer.Option(help="Unseen classes that compete while the shift is chosen.")] = "hops:2",

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from unseen.cli.app import JsonFlag, command, emit, escaped, stdout
-from unseen.cli.options import TrustCodeOption
+from unseen.cli.options import CANDIDATES_HELP, TrustCodeOption
 
 
 @command(
@@ -23,9 +23,7 @@ def export(
     bundle: Annotated[Path, typer.Argument(help="The bundle.")],
     to: Annotated[str, typer.Option(help="onnx, torch or timm.")],
     out: Annotated[Path, typer.Option(help="The file to write; for timm, a folder.")],
-    candidates: Annotated[
-        str, typer.Option(help="Which classes: any, unseen, seen, leaves, hops:N, subtree:NAME, or a file of ids.")
-    ] = "any",
+    candidates: Annotated[str, typer.Option(help=f"Which classes: {CANDIDATES_HELP}")] = "any",
     half: Annotated[bool, typer.Option("--half", help="Store weights as fp16.")] = False,
     trust_code: TrustCodeOption = False,
     json_: JsonFlag = False,

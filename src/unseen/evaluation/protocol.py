@@ -22,12 +22,10 @@ from unseen.evaluation.hierarchical import HierarchicalCounter
 from unseen.evaluation.metrics import KS, HitCounter, SeenUnseenCurve, harmonic_mean, hits
 from unseen.evaluation.novelty import NoveltyDetector, judged_ranks
 from unseen.features import FeatureStore
-from unseen.features.arrays import check_matrix, is_array_file, read_arrays
-from unseen.features.cache import open_features
 from unseen.probability.verdicts import check_sureness
 from unseen.recognition.judging import Judge
 from unseen.recognition.recogniser import Recogniser
-from unseen.scoring.class_folders import check_folders, renamed
+from unseen.scoring.class_folders import check_source, open_source, renamed
 
 BATCH = 1024  # photos
 PHOTOS_OF = ("auto", "unseen", "seen", "both")
@@ -261,24 +259,20 @@ def _counted(
 
 
 def _check_source(model: Recogniser, source: Any, wanted: Collection[str], candidates: str | Sequence[str]) -> None:
-    """Refuse a folder without a photo of the candidates while it costs nothing."""
-    if hasattr(source, "batches") or is_array_file(source):
-        return
-    folder = photos_folder(source)
-    if folder.is_dir() and not FeatureStore.is_store(folder):
-        named = f"the candidates {candidates!r}" if isinstance(candidates, str) else "the candidates given"
-        check_folders(folder, model.bundle.taxonomy, wanted, named, CLASSES)
+    named = f"the candidates {candidates!r}" if isinstance(candidates, str) else "the candidates given"
+    check_source(_place_of(source), model.bundle.taxonomy, wanted, named, CLASSES)
 
 
 def _open(model: Recogniser, source, wanted: Collection[str], workers: int, show_progress: bool, say) -> FeatureStore:
-    """A store, or what reads like one: of photos, or of features in a file. Folders are named by id or by name."""
-    taxonomy = model.bundle.taxonomy
-    if not hasattr(source, "batches") and is_array_file(source):
-        source = read_arrays(source)
-        check_matrix(source.matrix[:1], source.path, model.bundle.backbone.num_features)
-    elif not hasattr(source, "batches"):
-        source = open_features(photos_folder(source), model.backbone, workers, show_progress, say)
-    return renamed(by_id(source, taxonomy), taxonomy, wanted)
+    """A store, or what reads like one, by class id."""
+    taxonomy, width = model.bundle.taxonomy, model.bundle.backbone.num_features
+    store = open_source(_place_of(source), lambda: model.backbone, width, workers, show_progress, say)
+    return renamed(by_id(store, taxonomy), taxonomy, wanted)
+
+
+def _place_of(source: Any) -> Any:
+    """Where the class folders lie, if it is a folder."""
+    return source if hasattr(source, "batches") else photos_folder(source)
 
 
 def _refuse_twice(sources: Sequence[str | Path | FeatureStore]) -> None:

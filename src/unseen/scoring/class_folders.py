@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from unseen.errors import UnseenError
-from unseen.features.store import FeatureBatch, SeenFeatures
+from unseen.features.arrays import check_matrix, is_array_file, read_arrays
+from unseen.features.cache import open_features
+from unseen.features.store import FeatureBatch, FeatureStore, SeenFeatures
 from unseen.photos import list_classes
 from unseen.taxonomy import Taxonomy
 from unseen.taxonomy.search import did_you_mean, near_ids
+
+if TYPE_CHECKING:
+    from unseen.backbones import Backbone
 
 
 def match_folders(names: Sequence[str], taxonomy: Taxonomy, wanted: Collection[str]) -> dict[str, str]:
@@ -96,6 +101,35 @@ def check_folders(
         f"{folder}: no photo shows a class among {what}. Photos are expected as {folder}/<class id or name>/<photo>; "
         f"the folders there: {some}. {why}"
     )
+
+
+def check_source(
+    source: Any, taxonomy: Taxonomy, wanted: Collection[str], what: str, known_names: Collection[str] = ()
+) -> None:
+    """Refuse a folder of photos without any of the classes `wanted`, while it costs nothing; see `check_folders`."""
+    if not hasattr(source, "batches") and Path(source).is_dir() and not FeatureStore.is_store(source):
+        check_folders(source, taxonomy, wanted, what, known_names)
+
+
+def open_source(
+    source: Any,
+    network: Callable[[], Backbone],
+    width: int,
+    workers: int = 2,
+    show_progress: bool = True,
+    say: Callable[[str], None] = lambda message: None,
+) -> Any:
+    """A feature store as it is, or what reads like one: of a folder of photos, or of a file with features and labels.
+
+    `network` is asked for only where photos or a store need it; `width` is how many features it has.
+    """
+    if hasattr(source, "batches"):
+        return source
+    if is_array_file(source):
+        arrays = read_arrays(source)
+        check_matrix(arrays.matrix[:1], arrays.path, width)
+        return arrays
+    return open_features(source, network(), workers, show_progress, say)
 
 
 def _has_classes(folder: Path, taxonomy: Taxonomy) -> bool:
