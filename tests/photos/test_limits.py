@@ -195,8 +195,9 @@ WHOLE = [encoded(Image.new("RGB", (40, 30), "teal"), kind) for kind in FORMATS i
 def test_any_damage_to_any_format_is_told_or_does_not_matter(whole, changes, data):
     damaged = bytearray(whole)
     for place, value in changes:
-        damaged[place % len(damaged)] = value
-    del damaged[data.draw(st.integers(0, len(damaged))) :]
+        damaged[2_654_435_761 * place % len(damaged)] = value  # hypothesis likes small numbers; these are anywhere
+    if data.draw(st.booleans()):
+        del damaged[data.draw(st.integers(0, len(damaged))) :]
     try:
         photo = read_photo(bytes(damaged), max_pixels=100_000, short_side=data.draw(st.sampled_from([None, 4])))
         assert photo.mode == "RGB" and photo.width * photo.height <= 100_000

@@ -267,8 +267,9 @@ PACKED = [packed(kind) for kind in ("STORED", "DEFLATED", "BZIP2", "LZMA", "gzip
 def test_any_damage_to_an_archive_is_told_with_its_name(tmp_path, whole, changes, data):
     damaged = bytearray(whole)
     for place, value in changes:
-        damaged[place % len(damaged)] = value
-    del damaged[data.draw(st.integers(0, len(damaged))) :]
+        damaged[2_654_435_761 * place % len(damaged)] = value  # hypothesis likes small numbers; these are anywhere
+    if data.draw(st.booleans()):
+        del damaged[data.draw(st.integers(0, len(damaged))) :]
     path = tmp_path / "archive"
     path.write_bytes(damaged)
     try:
