@@ -13,9 +13,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from unseen.bundle import Bundle, replacement
+from unseen.bundle import Bundle, replacement, storage
 from unseen.errors import UnseenError
 
 pytestmark = pytest.mark.skipif(replacement.fcntl is None, reason="this system has no locks on folders")
@@ -44,7 +45,8 @@ if what == "wait":
     replace(bundle, seed=99).save(place, overwrite=True)
 else:
     for seed in range(10**9):
-        replace(bundle, seed=seed).save(place, overwrite=True)
+        solution = replace(bundle.solution, classifiers=bundle.solution.classifiers * (1 + seed % 7))
+        replace(bundle, seed=seed, solution=solution).save(place, overwrite=True)
         print(seed, flush=True)
 """
 
@@ -71,14 +73,17 @@ def beside(place: Path) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["exchange", "two renames"])
-def test_readers_never_notice_a_replacement(kept, tmp_path, how):
+def test_readers_never_notice_a_replacement(bundle, kept, tmp_path, how):
     place = shutil.copytree(kept, tmp_path / "b")
     problems, loads, until = [], [], time.monotonic() + 6
 
     def read() -> None:
         while time.monotonic() < until:
             try:
-                loads.append(Bundle.load(place, verify=len(loads) % 4 > 0).seed)
+                found = Bundle.load(place, verify=len(loads) % 4 > 0)
+                scale = 1 + found.seed % 7  # header and arrays are of one bundle
+                np.testing.assert_array_equal(found.solution.classifiers, bundle.solution.classifiers * scale)
+                loads.append(found.seed)
             except Exception as error:
                 problems.append(error)
 
@@ -93,6 +98,25 @@ def test_readers_never_notice_a_replacement(kept, tmp_path, how):
         replaced = len(process.stdout.readlines())
     assert problems == []
     assert replaced > 5 and len(loads) > 5 and len(set(loads)) > 1, (replaced, len(loads))
+
+
+@pytest.mark.parametrize("verify", [True, False])
+def test_a_bundle_replaced_while_it_is_read_is_read_again(bundle, kept, tmp_path, monkeypatch, verify):
+    """Just after its header was read, which is the worst moment."""
+    place = shutil.copytree(kept, tmp_path / "b")
+    larger = replace(bundle.solution, classifiers=bundle.solution.classifiers * 2)
+    read, waiting = storage.read_header, [replace(bundle, seed=7, solution=larger, path=None)]
+
+    def read_and_replace(*arguments):
+        header = read(*arguments)
+        if waiting:
+            waiting.pop().save(place, overwrite=True)
+        return header
+
+    monkeypatch.setattr(storage, "read_header", read_and_replace)
+    found = Bundle.load(place, verify)
+    assert not waiting and found.seed == 7
+    np.testing.assert_array_equal(found.solution.classifiers, larger.classifiers)
 
 
 @pytest.mark.slow
