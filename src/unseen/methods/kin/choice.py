@@ -22,6 +22,7 @@ from unseen.methods.ridge import leave_groups_out
 LOSS = 0.005  # of hidden halves at most, for any gain upward: to gain on the one at the cost of the other is no gain
 DIRECTIONS = 200  # principal directions of the seen classifiers that are compared: the rest is mostly chance
 Halves = list[np.ndarray]
+Answers = tuple[np.ndarray, np.ndarray]
 
 
 def halvings(classes: int, times: int, seed: int = 0) -> list[Halves]:
@@ -82,20 +83,22 @@ def together(halves: np.ndarray, upward: np.ndarray) -> np.ndarray:
     return np.where(np.isnan(upward), halves, (2 * np.nan_to_num(upward) + halves) / 3)
 
 
-def better(quality_of: Callable[[dict[str, Any]], np.ndarray], start: dict[str, Any], grid: Mapping[str, Sequence]):
-    """From `start`, one setting after another: take the best value if it beats the present one by more than chance.
+def better(answers_of: Callable[[dict[str, Any]], Answers], start: dict[str, Any], grid: Mapping[str, Sequence]):
+    """From `start`, one setting after another: take the best value if it beats the present one by more than chance, and
+    hidden halves lose no more than LOSS by it.
 
-    Chance is two standard errors of the difference, class by class. Returns the settings and their quality.
+    Chance is two standard errors of the difference, class by class. `answers_of` settings are those to the two
+    questions, hidden halves and upward (M each). Returns the settings and their answers.
     """
-    chosen, present = dict(start), quality_of(start)
+    chosen, present = dict(start), answers_of(start)
     for name, values in grid.items():
         best, gained = None, 0.0
         for value in values:
-            found = quality_of(chosen | {name: value})
-            difference = found - present
+            found = answers_of(chosen | {name: value})
+            difference = together(*found) - together(*present)
             gain = difference.mean() - 2 * difference.std() / np.sqrt(len(difference))
-            if gain > gained:
+            if gain > gained and found[0].mean() >= present[0].mean() - LOSS:
                 best, gained = (value, found), gain
         if best is not None:
             chosen[name], present = best
-    return chosen, float(present.mean())
+    return chosen, present

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from unseen.errors import UnseenError
 from unseen.methods.base import Method, Solution
-from unseen.methods.kin.choice import LOSS, better, halvings, principal_part, quality, together, upward_ranks
+from unseen.methods.kin.choice import better, halvings, principal_part, quality, upward_ranks
 from unseen.methods.kin.inputs import Inputs, Kernel, gather, natural_width
 from unseen.methods.problem import Problem
 from unseen.methods.projections import Append1
@@ -200,14 +200,7 @@ class Kin(Method):
                 upward_ranks(targets, self._foretold(kernel(nearby, seen), known, chosen["ridge"], targets), parents),
             )
 
-        least = answers(start)[0].mean() - LOSS
-
-        def quality_of(chosen: dict[str, Any]) -> np.ndarray:
-            halves, upward = answers(chosen)
-            return together(halves, upward) * (halves.mean() >= least)
-
-        chosen = better(quality_of, start, grid)[0]
-        halves, upward = answers(chosen)
+        chosen, (halves, upward) = better(answers, start, grid)
         found = {"hidden_halves": {"mean_reciprocal_rank": round(float(halves.mean()), 4)}}
         if not np.isnan(upward).all():
             found["upward"] = {"mean_reciprocal_rank": round(float(np.nanmean(upward)), 4)}
