@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import lzma
 import shutil
 import signal
 import subprocess
@@ -21,8 +22,10 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shuti
 DRIVER = shutil.which("chromedriver")
 FLAGS = (
     "--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync --hide-scrollbars --disable-dev-shm-usage"
+    "--disable-component-update --disable-sync --hide-scrollbars --disable-dev-shm-usage "
+    "--use-fake-device-for-media-stream --use-fake-ui-for-media-stream"
 )
+AXE = Path(__file__).parent / "axe" / "axe.min.js.xz"
 DESK, PHONE = (1360, 860), (390, 844)
 
 
@@ -36,6 +39,24 @@ class Page:
         self.driver.get("about:blank")  # else a change of the part behind # would not load the page anew
         self.driver.get(f"{self.address}/{view}")
         self.until("return document.body.dataset.ready")
+
+    def forget(self) -> None:
+        """Nothing of the last visit is left in the browser."""
+        self.driver.execute_cdp_cmd("Storage.clearDataForOrigin", {"origin": self.address, "storageTypes": "all"})
+
+    def offline(self, cut: bool) -> None:
+        """Cut the browser off from the server, as if that had stopped; or connect it again."""
+        speed = {"latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}
+        self.driver.execute_cdp_cmd("Network.enable", {})
+        self.driver.execute_cdp_cmd("Network.emulateNetworkConditions", {"offline": cut, **speed})
+
+    def axe(self) -> list[str]:
+        """What axe-core finds wrong with the page as it is shown: the rule and where it is broken."""
+        if not self.run("return Boolean(window.axe)"):
+            self.run(lzma.decompress(AXE.read_bytes()).decode())
+        script = "const done = arguments[0]; axe.run(document, {resultTypes: ['violations']}).then(done)"
+        found = self.driver.execute_async_script(script)["violations"]
+        return [f"{rule['impact']} {rule['id']}: {node['html'][:160]}" for rule in found for node in rule["nodes"]]
 
     def until(self, script: str, *arguments, seconds: float = 30):
         """Wait until the script returns something true, and return that."""
@@ -64,11 +85,11 @@ class Page:
 
     def sample(self, name: str) -> None:
         """Click a sample and wait for its answers and their reasons."""
-        count = len(self.all(".card"))
-        self.click(f"[data-sample={name}]")
-        self.until("return document.querySelectorAll('.card').length > arguments[0]", count)
+        before = self.run("return document.querySelector('.card')?.id ?? ''")
+        self.run("document.querySelector(`[data-sample=${arguments[0]}]`).click()", name)
+        self.until("return ![arguments[0], undefined].includes(document.querySelector('.card')?.id)", before)
         self.settle()
-        self.until("return document.querySelector('.card .tree-drawing')")
+        self.until("return document.querySelector('.card .tree-drawing') && document.querySelector('.why-photo p')")
 
     def settle(self) -> None:
         """Wait until every photo has answers or a message, and nothing moves."""
@@ -84,7 +105,8 @@ class Page:
         return self.run("return [...document.querySelectorAll('.card .answer')].map((row) => row.dataset.id)")
 
     def marks(self, within: str = ".card") -> list[str]:
-        return self._texts(within, ".answer .mark")
+        script = "return [...document.querySelectorAll(`${arguments[0]} .answer .mark`)].map((e) => e.dataset.mark)"
+        return self.run(script, within)
 
     def _texts(self, within: str, selector: str) -> list[str]:
         script = (

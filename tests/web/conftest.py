@@ -62,7 +62,9 @@ def page(driver, address):
     page = browser.Page(driver, address)
     page.size(*browser.DESK)
     page.colours("light")
+    page.forget()
     page.open()
     page.complaints()
     yield page
+    page.offline(False)
     assert page.complaints() == []

@@ -36,61 +36,43 @@ def test_keyboard_reaches_everything_and_shows_where_it_is(page):
             "return getComputedStyle(shown).outlineStyle"
         )
         assert outline == "solid", reached
-    for wanted in ("recognise", "compare", "grow", "explore", "bundle", "theme", "pick", "cat", "galaxies"):
+    for wanted in ("recognise", "compare", "grow", "explore", "bundle", "theme", "pick", "cat", "astronaut"):
         assert wanted in reached
     page.run("document.querySelector('[data-sample=cat]').focus()")
     page.driver.switch_to.active_element.send_keys(Keys.ENTER)
     page.until("return document.querySelector('.answer')")
 
 
-NAMELESS = """
-const named = (e) => (e.getAttribute("aria-label") || e.textContent.trim() || e.title
-  || (e.labels && [...e.labels].map((l) => l.textContent).join("")) || e.querySelector?.("img[alt]:not([alt=''])"));
-const shown = (e) => e.checkVisibility();
-const ids = [...document.querySelectorAll("[id]")].map((e) => e.id);
-return [
-  ...[...document.querySelectorAll("button, a[href], input, select, textarea, [role=combobox]")].filter((e) => shown(e) && !named(e)).map((e) => `no name: ${e.outerHTML.slice(0, 90)}`),
-  ...[...document.querySelectorAll("img:not([alt])")].map((e) => `no alt: ${e.outerHTML.slice(0, 90)}`),
-  ...ids.filter((id, at) => ids.indexOf(id) !== at).map((id) => `twice: ${id}`),
-  ...[...document.querySelectorAll("[aria-controls], [aria-labelledby]")].filter((e) => !document.getElementById(e.getAttribute("aria-controls") || e.getAttribute("aria-labelledby"))).map((e) => `points nowhere: ${e.outerHTML.slice(0, 90)}`),
-  ...(document.querySelectorAll("main").length === 1 && document.querySelector("header") && document.querySelector("nav[aria-label]") ? [] : ["landmarks"]),
-  ...([...document.querySelectorAll("h1")].filter(shown).length <= 1 ? [] : ["two main headings"]),
-  ...(document.documentElement.lang === "en" ? [] : ["language"]),
-];
-"""  # noqa: E501
-
-CONTRAST = """
-const light = (colour) => {
-  const canvas = Object.assign(document.createElement("canvas"), { width: 1, height: 1 }).getContext("2d");
-  canvas.fillStyle = colour; canvas.fillRect(0, 0, 1, 1);
-  const [r, g, b] = [...canvas.getImageData(0, 0, 1, 1).data].map((v) => (v /= 255) <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
-  return 0.2126 * r + 0.7152 * g + 0.0722 * b;
-};
-const probe = document.body.appendChild(document.createElement("i"));
-const colour = (name) => { probe.style.color = `var(--${name})`; return getComputedStyle(probe).color; };
-const ratio = (a, b) => { const [x, y] = [light(colour(a)), light(colour(b))].sort((p, q) => q - p); return (x + 0.05) / (y + 0.05); };
-const pairs = [["ink", "paper"], ["soft", "paper"], ["soft", "card"], ["soft", "sunk"], ["seen", "card"], ["unseen", "card"], ["guess", "card"],
-  ["seen", "sunk"], ["unseen", "sunk"], ["guess", "sunk"], ["bad", "bad-back"], ["unseen", "unseen-back"], ["on-main", "main"]];
-const found = pairs.map(([a, b]) => [`${a} on ${b}`, ratio(a, b)]);
-probe.remove();
-return found;
-"""  # noqa: E501
-
-
-@pytest.mark.parametrize("view", ["recognise", "compare", "grow", "explore"])
-def test_names_for_screen_readers(page, view):
-    page.sample("cat")
-    page.click(f"[data-view={view}]")
-    ready = {"compare": ".column .answer", "explore": ".near-list", "recognise": ".answer", "grow": "#grow-form"}[view]
-    page.until("return document.querySelector(arguments[0])", ready)
-    assert page.run(NAMELESS) == []
+READY = {
+    "recognise": ".why-photo p + p, .why-photo .against",
+    "compare": ".column .answer",
+    "grow": ".proposals .chip-button",
+    "explore": ".topic",
+    "explore/n02439033": ".near-list",
+}
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_text_stands_out_from_its_ground(page, scheme):
+def test_axe_finds_nothing_wrong_on_any_view(page, scheme):
     page.colours(scheme)
-    weak = {pair: round(ratio, 2) for pair, ratio in page.run(CONTRAST) if ratio < 4.5}
-    assert weak == {}  # WCAG AA for text of any size
+    page.until("return document.querySelector('.sunburst')")
+    page.settle()
+    wrong = {"start": page.axe()}
+    page.sample("cat")
+    page.sample("rocket")
+    page.run("document.querySelector('.advanced').open = true")
+    for view, ready in READY.items():
+        page.run("location.hash = `#${arguments[0]}`", view)
+        if view == "grow":
+            page.find("#grow-name").send_keys("electric bicycle")
+        page.until("return document.querySelector(arguments[0])", ready)
+        page.settle()
+        wrong[view] = page.axe()
+    page.driver.get(f"{page.address}/docs")
+    page.until("return document.querySelector('.operation')")
+    page.run("for (const one of document.querySelectorAll('details')) one.open = true")
+    wrong["docs"] = page.axe()
+    assert {view: found for view, found in wrong.items() if found} == {}
 
 
 def test_colours_can_be_chosen_and_are_remembered(page):
@@ -110,18 +92,32 @@ def test_colours_can_be_chosen_and_are_remembered(page):
     assert ground() == dark  # the system's choice counts where none was made
 
 
-def test_nothing_comes_from_elsewhere(page):
+def test_nothing_comes_from_elsewhere_and_little_at_all(page):
+    loaded = page.run("return performance.getEntriesByType('resource').map((e) => [e.name, e.decodedBodySize])")
     page.sample("cat")
     page.click("[data-view=explore]")
-    page.until("return document.querySelector('.near-list')")
-    loaded = page.run("return performance.getEntriesByType('resource').map((entry) => entry.name)")
-    assert len(loaded) > 15
-    assert [name for name in loaded if not name.startswith((page.address, "blob:"))] == []
+    page.until("return document.querySelector('.topic')")
+    names = page.run("return performance.getEntriesByType('resource').map((entry) => entry.name)")
+    assert len(names) > 15
+    assert [name for name in names if not name.startswith((page.address, "blob:"))] == []
+    first = sum(size for name, size in loaded if "/static/" in name)  # what is needed to show the page
+    assert 50_000 < first < 400_000
+
+
+def test_on_a_phone_the_verdict_is_in_view(page):
+    page.size(*browser.PHONE, phone=True)
+    page.open()
+    page.sample("cat")
+    inside = "const box = document.querySelector(arguments[0]).getBoundingClientRect();"
+    assert page.run(f"{inside} return box.top >= 0 && box.bottom <= innerHeight", ".verdict h2")
+    assert page.run(f"{inside} return box.top < innerHeight", ".answer")  # and so are the first guesses
+    assert not page.find(".samples").is_displayed() and page.find("#drop .button").is_displayed()
+    assert page.run("return Math.max(innerWidth, document.documentElement.scrollWidth)") == browser.PHONE[0]
 
 
 def test_the_api_describes_itself_offline(page):
     page.driver.get(f"{page.address}/docs")
-    page.until("return document.querySelectorAll('.operation').length === 12")
+    page.until("return document.querySelectorAll('.operation').length >= 15")
     page.click(".operation summary")
     assert f"curl -F files=@photo.jpg -F k=3 -F candidates=unseen {page.address}/api/classify" in page.text(
         ".operation pre"
@@ -133,14 +129,16 @@ def test_the_api_describes_itself_offline(page):
 def test_screenshots(page, device, scheme):
     """Made to be looked at; what is asserted is that nothing is cut off at the side."""
     SCREENSHOTS.mkdir(exist_ok=True)
-    page.size(*(browser.PHONE if device == "phone" else browser.DESK), phone=device == "phone")
+    width, height = browser.PHONE if device == "phone" else browser.DESK
+    page.size(width, height, phone=device == "phone")
     page.colours(scheme)
     page.open()
+    page.until("return document.querySelector('.sunburst')")
 
     def shoot(name: str) -> None:
         page.settle()
         page.run("if (document.activeElement) document.activeElement.blur()")
-        assert page.run("return document.documentElement.scrollWidth <= innerWidth"), name
+        assert page.run("return Math.max(innerWidth, document.documentElement.scrollWidth)") == width, name
         shot = SCREENSHOTS / f"{name}-{device}-{scheme}.png"
         page.driver.save_screenshot(str(shot))
         if os.environ.get("UNSEEN_UPDATE_IMAGES") and shot.stem in PICTURES:
@@ -149,20 +147,15 @@ def test_screenshots(page, device, scheme):
     shoot("1-start")
     page.sample("rocket")
     page.sample("coffee")
-    page.run("document.getElementById('candidates-unseen').click()")
-    page.until("return document.getElementById('count').textContent.startsWith('20,84')")
-    page.until(
-        "return document.querySelector('.why h3')?.textContent.includes(document.querySelector('.name').textContent)"
-    )
     shoot("2-recognise")
     if device == "desk":
-        page.size(browser.DESK[0], 1020)  # high enough for the reasons
+        page.size(width, 1180)  # high enough for the reasons
         shoot("readme")
-        page.size(*browser.DESK)
+        page.size(width, height)
     page.run("document.querySelector('.why').scrollIntoView({ block: 'end' })")
     shoot("3-why")
     page.run("location.hash = '#compare'")
-    page.until("return document.querySelectorAll('.column .answer').length === 15")
+    page.until("return document.querySelectorAll('.column .answer').length >= 7")
     shoot("4-compare")
     page.run("location.hash = '#explore/n02439033'")
     page.until("return document.querySelector('.near-list')")

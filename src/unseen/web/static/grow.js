@@ -12,6 +12,7 @@ const FIRST_PLACES = 5;
 
 let parents = [];
 let parts; // the elements that are drawn anew
+let focusName = false; // once the view is shown
 
 export function startGrow() {
   const place = document.getElementById("view-grow");
@@ -72,6 +73,11 @@ export function startGrow() {
     el("div", { class: "two" }, form, added),
     places,
   );
+  on("view", (view) => {
+    if (view !== "grow" || !focusName) return;
+    focusName = false;
+    name.focus();
+  });
   on("bundles", drawAdded);
   on("settings", drawAdded);
   on("ranked", drawPlaces);
@@ -113,8 +119,8 @@ export function addParent({ id, name }) {
 export function beginWith(name) {
   parts.name.value = name;
   parts.name.dispatchEvent(new Event("input"));
+  focusName = true;
   location.hash = "#grow";
-  parts.name.focus();
 }
 
 function startProposals(name, place) {
