@@ -123,3 +123,55 @@ def test_text_encodings_are_what_the_encoder_gives(tools):
     with np.load(assets.data_file("text-minilm.npz"), allow_pickle=False) as text:
         steps = encoded @ text["components"].astype(np.float32) / text["scale"] - text["codes"][rows]
     assert np.abs(steps).max() < 1  # half a step by rounding; the rest is for other processors
+
+
+def test_mpnet_is_joined_from_its_packages(tools, tmp_path, monkeypatch):
+    """Five wheels, each with a piece of one archive."""
+    import build_text_mpnet
+
+    with zipfile.ZipFile(tmp_path / "whole.zip", "w") as archive:
+        archive.writestr("all-mpnet-base-v2/config.json", '{"hidden_size": 768}')
+    whole = (tmp_path / "whole.zip").read_bytes()
+    for number, package in enumerate(build_text_mpnet.PARTS):
+        piece = whole[len(whole) * number // 5 : len(whole) * (number + 1) // 5]
+        with zipfile.ZipFile(tmp_path / package.file, "w") as wheel:
+            wheel.writestr(f"package/model.zip.00{number + 1}", piece)
+            wheel.writestr("package/__init__.py", "")
+    monkeypatch.setattr("common.Package.find", lambda package, folder: folder / package.file)
+    folder = build_text_mpnet.model_folder(tmp_path)
+    assert json.loads((folder / "config.json").read_text()) == {"hidden_size": 768}
+    assert sorted(path.name for path in tmp_path.glob("*.zip")) == ["whole.zip"]
+
+
+@pytest.mark.slow
+def test_mpnet_encoding_goes_on_where_it_stopped(tools, tmp_path, monkeypatch):
+    """A network that tells of each sentence how long it is; texts come back in their own order."""
+    import torch
+
+    import build_text_mpnet
+
+    transformers = pytest.importorskip("transformers", reason="no extra that brings it is installed")
+
+    class Network(torch.nn.Module):
+        calls = 0
+
+        def forward(self, input_ids, attention_mask):
+            Network.calls += 1
+            states = torch.zeros(*input_ids.shape, 768)
+            states[..., 0], states[..., 1] = input_ids, 1.0
+            return type("Output", (), {"last_hidden_state": states})
+
+    def tokens(batch, **_):
+        longest = max(map(len, batch))
+        rows = [[len(text)] * len(text) + [99] * (longest - len(text)) for text in batch]
+        ids = torch.tensor(rows)
+        return {"input_ids": ids, "attention_mask": (ids != 99).long()}
+
+    monkeypatch.setattr(transformers.AutoTokenizer, "from_pretrained", lambda folder: tokens)
+    monkeypatch.setattr(transformers.AutoModel, "from_pretrained", lambda folder: Network())
+    monkeypatch.setattr(build_text_mpnet, "PART", 2)
+    texts = ["four", "a", "bb", "eleven chars", "ccc"]
+    found = build_text_mpnet.encode(texts, tmp_path, tmp_path / "parts")
+    assert np.allclose(found[:, 0] / found[:, 1], [len(text) for text in texts]) and Network.calls == 3
+    (tmp_path / "parts" / "001.npy").unlink()
+    assert np.array_equal(build_text_mpnet.encode(texts, tmp_path, tmp_path / "parts"), found) and Network.calls == 4
