@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from unseen.bundle.files import read_header, verify_files
 from unseen.errors import UnseenError
@@ -145,7 +145,7 @@ def _put(fresh: Path, place: Path, old: Path) -> None:
 
 def exchange(one: Path, other: Path) -> bool:
     """Let two folders change places in one step; False where the system or its file system has no such step."""
-    libc = ctypes.CDLL(None, use_errno=True) if os.name == "posix" else None
+    libc: Any = ctypes.CDLL(None, use_errno=True) if os.name == "posix" else None
     paths = os.fsencode(one), os.fsencode(other)
     if sys.platform == "darwin" and hasattr(libc, "renamex_np"):
         failed = libc.renamex_np(*paths, ctypes.c_uint(2))  # RENAME_SWAP

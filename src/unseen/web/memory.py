@@ -9,6 +9,7 @@ import threading
 from collections import OrderedDict, deque
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -67,7 +68,7 @@ class SharedPhotoMemory(PhotoMemory):
     def keep(self, photo: Remembered) -> str:
         token = secrets.token_urlsafe(16)
         named = {"name": photo.name, "networks": list(photo.features)}
-        arrays = {f"features.{at}": features for at, features in enumerate(photo.features.values())}
+        arrays: dict[str, Any] = {f"features.{at}": features for at, features in enumerate(photo.features.values())}
         with open(self.folder / token, "xb") as file:
             np.savez(file, about=np.frombuffer(json.dumps(named).encode(), np.uint8), **arrays)
         with self._lock:
