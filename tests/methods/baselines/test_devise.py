@@ -7,7 +7,8 @@ import torch
 from support.problems import hit_unseen, make_problem, make_world
 from unseen.errors import UnseenError
 from unseen.methods import make_method
-from unseen.methods.baselines.devise import truncated_hinge
+from unseen.methods.baselines.devise import DeViSESettings, _Model, truncated_hinge
+from unseen.methods.baselines.photo_classes import PhotoClasses
 from unseen.runtime.run import Run
 
 
@@ -29,11 +30,19 @@ def test_false_label_is_drawn_evenly_from_those_that_break_the_margin():
 
 
 def test_learns_to_rank_seen_photos():
-    problem = make_problem(photos=20, features=8)
-    solution = make_method("devise", {"epochs": 100}).fit(problem, Run(show_progress=False))
-    scores = solution.projection(problem.features.matrix) @ solution.classifiers[problem.seen].T
-    assert (scores.argmax(axis=1) == problem.features.labels).mean() > 0.95
-    assert scores.max() <= 1.001  # cosines
+    problem, run = make_problem(photos=20, features=8), Run(show_progress=False, device="cpu")
+    data = PhotoClasses.of(problem, "devise")
+    model = _Model(data, 0.1, DeViSESettings(), run)
+    model.train(100, run)
+    scores = data.matrix @ model.map() @ data.vectors.T
+    assert (scores.argmax(axis=1) == data.labels).mean() > 0.95
+
+
+def test_scores_are_cosines():
+    problem = make_problem(photos=3)
+    solution = make_method("devise", {"epochs": 3}).fit(problem, Run(show_progress=False))
+    scores = solution.projection(problem.features.matrix) @ solution.classifiers.T
+    assert np.abs(scores).max() <= 1.001
 
 
 def test_margin_and_epochs_are_chosen_on_hidden_classes():
@@ -41,7 +50,7 @@ def test_margin_and_epochs_are_chosen_on_hidden_classes():
     solution = make_method("devise", {"epochs": 20}).fit(problem, Run(show_progress=False, device="cpu"))
     assert hit_unseen(solution, photos) > 0.4  # chance is 0.1
     chosen = solution.record.chosen
-    assert chosen["margin"] in (0.1, 0.3, 1.0) and chosen["epochs"] in (4, 8, 12, 16, 20)
+    assert chosen["margin"] in (0.1, 0.3, 1.0) and chosen["epochs"] in (1, 2, 5, 10, 20)
     assert solution.record.extra["hidden_hit@1"] > 35  # of 6 hidden classes: chance is 17
 
 

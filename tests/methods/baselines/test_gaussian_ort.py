@@ -21,7 +21,7 @@ def test_recognises_classes_that_it_never_saw():
     solution = make_method("gaussian-ort", {"steps": 120, "learning_rate": 0.02, "batch": 64}).fit(problem, QUIET)
     assert hit_unseen(solution, photos) > 0.5  # chance is 0.1
     chosen = solution.record.chosen
-    assert chosen["sigma"] in (0.5, 0.8, 1.2) and 12 <= chosen["steps"] <= 120
+    assert chosen["sigma"] in (0.5, 0.8, 1.2) and chosen["steps"] in (4, 8, 15, 30, 60, 120)
     assert solution.record.extra["rule_agrees"] > 0.9  # the published rule and the linear one
     assert solution.record.extra["hidden_hit@1"] > 40  # of 6 hidden classes: chance is 17
 

@@ -43,7 +43,7 @@ def test_feedback_makes_generated_features_tell_their_class():
         networks.train(150, QUIET)
         import torch
 
-        vectors = torch.from_numpy(data.vectors)
+        vectors = torch.from_numpy(networks.vectors)
         with torch.no_grad():
             missed[feedback] = float((networks.regressor(networks._made(vectors)) - vectors).square().sum(1).mean())
     assert missed[1.0] < 0.8 * missed[0.0]
@@ -57,10 +57,12 @@ def test_numpy_makes_the_features_that_the_network_makes():
     networks = _Networks(data, settings, QUIET)
     arrays, noise = networks.generator_arrays(), _noise(settings, 0)
     with torch.no_grad():
-        inputs = [np.concatenate([noise, np.tile(vector, (5, 1))], axis=1) for vector in data.vectors]
+        inputs = [np.concatenate([noise, np.tile(vector, (5, 1))], axis=1) for vector in networks.vectors]
         made = np.stack([networks.generator(torch.from_numpy(x)).numpy() for x in inputs])
-    assert np.allclose(_hidden(arrays, data.vectors, noise) @ arrays["output"] + arrays["output_bias"], made, atol=1e-5)
-    assert np.allclose(_class_means(arrays, data.vectors, noise), made.mean(axis=1), atol=1e-5)
+    assert np.allclose(
+        _hidden(arrays, networks.vectors, noise) @ arrays["output"] + arrays["output_bias"], made, atol=1e-5
+    )
+    assert np.allclose(_class_means(arrays, networks.vectors, noise), made.mean(axis=1), atol=1e-5)
 
 
 def test_the_classifier_is_the_gaussian_one():
@@ -73,7 +75,7 @@ def test_the_classifier_is_the_gaussian_one():
     means = np.stack([points[labels == c].mean(axis=0) for c in range(4)])
     within = points - means[labels]
     rows = _gaussian_rows(means, _inverse(within.T @ within / 200, 1e-9))
-    scores = np.pad(points, ((0, 0), (0, 1)), constant_values=1) @ rows.T
+    scores = np.pad(points / np.sqrt(6), ((0, 0), (0, 1)), constant_values=1) @ rows.T
     other = LinearDiscriminantAnalysis(solver="lsqr").fit(points, labels).decision_function(points)
     gap = scores - other
     assert np.allclose(gap, gap.mean(axis=1, keepdims=True), atol=1e-2)

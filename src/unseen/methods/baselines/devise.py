@@ -9,7 +9,7 @@ import numpy as np
 
 from unseen.methods.base import Solution
 from unseen.methods.baselines.minibatches import MinibatchSettings, minimise
-from unseen.methods.baselines.photo_classes import PhotoClasses, best
+from unseen.methods.baselines.photo_classes import PhotoClasses, best, moments
 from unseen.methods.baselines.word_space import WordSpace
 from unseen.methods.problem import Problem
 from unseen.methods.projections import Linear
@@ -79,9 +79,9 @@ class DeViSE(WordSpace):
         """(accuracy on hidden classes, margin, epochs) at each of a few moments."""
         model, tried, done = _Model(rest, margin, self.settings, run), [], 0
         quiet = replace(run, folder=None, records=[])  # only the last training is logged
-        for end in np.unique(np.linspace(0, self.settings.epochs, CHECKS + 1).astype(int))[1:]:
-            model.train(int(end) - done, quiet, f"DeViSE on hidden classes, margin {margin:g}")
-            done = int(end)
+        for end in moments(self.settings.epochs, CHECKS):
+            model.train(end - done, quiet, f"DeViSE on hidden classes, margin {margin:g}")
+            done = end
             tried.append((out.accuracy(out.matrix @ model.map() @ out.vectors.T), margin, done))
         return tried
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 
 from unseen.methods.base import Method, Solution
-from unseen.methods.baselines.photo_classes import PhotoClasses, best
+from unseen.methods.baselines.photo_classes import PhotoClasses, best, moments
 from unseen.methods.problem import Problem, has_vector, normalise_rows
 from unseen.methods.projections import Unit
 from unseen.methods.records import FitRecord
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import torch
 
 SIGMAS = (0.8, 0.5, 1.2)  # the paper's value for AWA2 first
-CHECKS = 10  # times at which the number of steps may end
+CHECKS = 6  # times at which the number of steps may end
 
 
 @dataclass(frozen=True)
@@ -104,9 +104,9 @@ class GaussianOrt(Method):
         """(accuracy on hidden classes, sigma, steps, agreement of the linear rule) at each of a few moments."""
         model, tried, done = _Model(rest, sigma, self.settings, run), [], 0
         points = Unit(model.mean)(out.matrix)
-        for end in np.unique(np.linspace(0, self.settings.steps, CHECKS + 1).astype(int))[1:]:
-            model.train(int(end) - done, run, f"Gaussian-Ort on hidden classes, s {sigma:g}")
-            done = int(end)
+        for end in moments(self.settings.steps, CHECKS):
+            model.train(end - done, run, f"Gaussian-Ort on hidden classes, s {sigma:g}")
+            done = end
             linear = points @ _rows(out.vectors, model.weights(), model.centre, model.ratio()).T
             exact = model.misfit(out)
             agrees = float((linear.argmax(axis=1) == exact.argmin(axis=1)).mean())

@@ -95,6 +95,11 @@ def second_moment(points: np.ndarray, chunk: int = 8192) -> np.ndarray:
     return total
 
 
+def moments(most: int, count: int) -> list[int]:
+    """At how many steps to look, from few to `most`: each time about twice as many as before."""
+    return sorted({max(1, round(most / 2**i)) for i in range(count)})
+
+
 def best(tried: Sequence[tuple[float, ...]]) -> tuple[float, ...]:
     """Of (accuracy, setting, ...) the most accurate; of equal ones the first, so list plainer settings first."""
     return max(tried, key=lambda trial: trial[0])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 
 from unseen.methods.base import Method, Solution
-from unseen.methods.baselines.photo_classes import PhotoClasses, best
+from unseen.methods.baselines.photo_classes import PhotoClasses, best, moments
 from unseen.methods.problem import Problem, has_vector, normalise_rows
 from unseen.methods.projections import Unit
 from unseen.methods.records import FitRecord
@@ -58,12 +58,13 @@ class SEGZSLSettings:
 @register("se-gzsl")
 class SEGZSL(Method):
     """A conditional variational autoencoder makes features of classes that no photo shows; a classifier learns from
-    them. With x a photo's features of length 1 and a the vector of its class, two steps alternate:
+    them. With x a photo's features and a the vector of its class, both scaled to entries of mean square 1, as z has
+    them, two steps alternate:
 
         regressor    R(a | x)   least |R(x) - a|^2 over photos, and over generated features
         autoencoder  E(z | x), G(x | z, a)
-                     least  |G(z, a) - x|^2 / 2 v  +  KL(E(z | x) || N(0, I))                       over photos
-                          + feedback |R(G(z, a)) - a|^2  +  prior KL(E(z | G(z, a)) || N(0, I))     z ~ N(0, I)
+                     least  |G(z, a) - x|^2 / 2 v  +  KL(E(z | x) || N(0, I))                         over photos
+                          + feedback |R(G(z, a)) - a|^2 / 2  +  prior KL(E(z | G(z, a)) || N(0, I))   z ~ N(0, I)
 
     so that generated features must tell their class to the regressor, which learns at the same time. Then `synthesised`
     features G(z, a_u), z ~ N(0, I), are made of every class u, seen or not, and the classifier is the Gaussian one:
@@ -72,8 +73,8 @@ class SEGZSL(Method):
         score(x, u) = m_u' C^-1 x - m_u' C^-1 m_u / 2
 
     What the paper leaves open, and what was taken here: layers of one width with a leaky ReLU; squared errors, which
-    are Gaussian likelihoods of fixed variance (v is the mean variance of x within classes; the feedback is in units of
-    2 v too); the weights of the terms. The paper trains a support vector machine or a softmax on the synthesised
+    are Gaussian likelihoods of fixed variance (v is the mean variance of x within classes, for vectors it is 1); the
+    weights of the terms. The paper trains a support vector machine or a softmax on the synthesised
     features, which with 20,000 classes and 1,280 features is out of reach on most machines: the Gaussian classifier has
     a closed form, and a class that is added later needs no other. The number of steps and the shrinkage are chosen on
     hidden seen classes.
@@ -97,7 +98,7 @@ class SEGZSL(Method):
             accuracy, steps, shrinkage = best(self._try(*split, shrinkages, run))
         networks = _Networks(data, s, run)
         loss = networks.train(int(steps), run)
-        covariance = networks.covariance(data.vectors)
+        covariance = networks.covariance()
         state = {
             "inverse": _inverse(covariance, shrinkage),
             "seed": np.array([run.seed], np.int64),
@@ -110,7 +111,7 @@ class SEGZSL(Method):
         return Solution(self.predict(problem, state), Unit(mean), state, record, self.answers(problem))
 
     def predict(self, problem: Problem, state: dict[str, np.ndarray], rows: np.ndarray | None = None) -> np.ndarray:
-        vectors = normalise_rows(problem.vectors.matrix[problem.rows_or_all(rows)])
+        vectors = _scaled(problem.vectors.matrix[problem.rows_or_all(rows)])
         noise = _noise(self.settings, int(state["seed"][0]))
         return _gaussian_rows(_class_means(state, vectors, noise), state["inverse"])
 
@@ -124,11 +125,11 @@ class SEGZSL(Method):
         """(accuracy on hidden classes, steps, shrinkage) at each of a few moments."""
         networks, tried, done = _Networks(rest, self.settings, run), [], 0
         points, noise = Unit(np.zeros(out.matrix.shape[1]))(out.matrix), _noise(self.settings, run.seed)
-        for end in np.unique(np.linspace(0, self.settings.steps, CHECKS + 1).astype(int))[1:]:
-            networks.train(int(end) - done, run, "SE-GZSL on hidden classes")
-            done, arrays = int(end), networks.generator_arrays()
-            means = _class_means(arrays, out.vectors, noise)
-            covariance = networks.covariance(rest.vectors)
+        for end in moments(self.settings.steps, CHECKS):
+            networks.train(end - done, run, "SE-GZSL on hidden classes")
+            done, arrays = end, networks.generator_arrays()
+            means = _class_means(arrays, _scaled(out.vectors), noise)
+            covariance = networks.covariance()
             for shrinkage in shrinkages:
                 rows = _gaussian_rows(means, _inverse(covariance, shrinkage))
                 tried.append((out.accuracy(points @ rows.T), done, shrinkage))
@@ -163,8 +164,15 @@ def _inverse(covariance: np.ndarray, shrinkage: float) -> np.ndarray:
 
 
 def _gaussian_rows(means: np.ndarray, inverse: np.ndarray) -> np.ndarray:
+    """For photos of length 1, where the classifier is one of photos of length sqrt(D)."""
     weights = means @ inverse
-    return np.concatenate([weights, -(weights * means).sum(axis=1, keepdims=True) / 2], axis=1).astype(np.float32)
+    biases = -(weights * means).sum(axis=1, keepdims=True) / 2
+    return np.concatenate([weights * np.sqrt(means.shape[1]), biases], axis=1).astype(np.float32)
+
+
+def _scaled(matrix: np.ndarray) -> np.ndarray:
+    """Rows with entries of mean square 1."""
+    return normalise_rows(matrix) * np.float32(np.sqrt(matrix.shape[1]))
 
 
 class _Networks:
@@ -175,8 +183,8 @@ class _Networks:
         from torch import nn
 
         self.settings, self.device = settings, run.torch_device()
-        self.photos, self.labels, self.vectors = data.matrix, data.labels, data.vectors
-        points = normalise_rows(data.matrix)
+        self.photos, self.labels, self.vectors = data.matrix, data.labels, _scaled(data.vectors)
+        points = _scaled(data.matrix)
         within = points - data.class_means(points)[data.labels]
         self.width, self.size = points.shape[1], data.vectors.shape[1]
         # Without spread, as with one photo a class, errors are measured as if photos spread as classes do.
@@ -204,7 +212,7 @@ class _Networks:
         with progress(what, steps, run.show_progress) as bar:
             for _ in range(steps):
                 chosen = torch.randint(len(self.photos), (self.settings.batch,), generator=self.noise).numpy()
-                photos = torch.from_numpy(normalise_rows(self.photos[chosen])).to(self.device)
+                photos = torch.from_numpy(_scaled(self.photos[chosen])).to(self.device)
                 vectors = torch.from_numpy(self.vectors[self.labels[chosen]]).to(self.device)
                 self._regressor_step(photos, vectors)
                 errors.append(self._autoencoder_step(photos, vectors))
@@ -229,7 +237,7 @@ class _Networks:
         error = _squares(self.generator(torch.cat([z, vectors], dim=1)) - photos) / (2 * self.variance)
         loss = error + _divergence(mean, spread)
         made = self._made(vectors)
-        loss = loss + self.settings.feedback / (2 * self.variance) * _squares(self.regressor(made) - vectors)
+        loss = loss + self.settings.feedback / 2 * _squares(self.regressor(made) - vectors)
         if self.settings.prior:
             loss = loss + self.settings.prior * _divergence(*self.encoder(made).chunk(2, dim=1))
         _step(self.second, loss)
@@ -257,9 +265,9 @@ class _Networks:
             "output": output.T.copy(), "output_bias": output_bias,
         }  # fmt: skip
 
-    def covariance(self, vectors: np.ndarray, classes: int = 200) -> np.ndarray:
+    def covariance(self, classes: int = 200) -> np.ndarray:
         """Of synthesised features within (at most so many) classes, D x D."""
-        some = vectors[np.random.default_rng(0).permutation(len(vectors))[:classes]]
+        some = self.vectors[np.random.default_rng(0).permutation(len(self.vectors))[:classes]]
         arrays = self.generator_arrays()
         hidden = _hidden(arrays, some, _noise(self.settings, 1))
         centred = (hidden - hidden.mean(axis=1, keepdims=True)).reshape(-1, hidden.shape[-1])
