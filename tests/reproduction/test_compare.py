@@ -10,6 +10,7 @@ from support.tables import small_reproduction
 from unseen.errors import UnseenError
 from unseen.methods import method_names
 from unseen.reproduction.compare import compare, markdown, parse_method, table
+from unseen.reproduction.verdicts import verdict_table
 from unseen.scoring.candidates import AUTHORS_LISTS
 
 pytestmark = [pytest.mark.usefixtures("small_lists"), pytest.mark.slow]
@@ -17,7 +18,9 @@ pytestmark = [pytest.mark.usefixtures("small_lists"), pytest.mark.slow]
 
 @pytest.fixture(scope="module")
 def rows(tmp_path_factory, level, small_lists):
-    return compare(small_reproduction(tmp_path_factory.mktemp("compare"), level))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("unseen.calibration.fit.count_hidings", lambda hidden: 1)
+        return compare(small_reproduction(tmp_path_factory.mktemp("compare"), level))
 
 
 def test_every_method_has_a_row(rows):
@@ -36,6 +39,17 @@ def test_the_network_alone_never_names_an_unseen_class(rows):
     alone = next(row for row in rows if row["method"] == "network")
     assert all(alone[spec]["class"]["hit@20"] == 0 for spec in AUTHORS_LISTS)
     assert alone["generalised"]["unseen"] == 0
+
+
+def test_every_method_is_judged_by_its_verdicts(rows):
+    for row in rows:
+        told = row["verdict"]
+        assert told["calibrated"] == (row["method"] != "network")
+        for kind in ("unseen", "seen"):
+            assert set(told[kind]["verdict"]) == {"sure", "right", "information", "unknown", "images"}
+            assert set(told[kind]["hierarchical"]) == {"precision@5", "f1", "severity", "area"}
+    cells = verdict_table(rows)
+    assert len(cells) == len(rows) + 1 and {len(line) for line in cells} == {len(cells[0])}
 
 
 def test_table_has_a_cell_for_everything(rows):
@@ -80,7 +94,7 @@ def test_the_table_is_whole_in_a_pipe_and_reasons_stand_below(rows, capsys):
     assert "…" not in printed
     header, *cells = table(rows)
     lines = [[cell.strip() for cell in line.split("│")[1:-1]] for line in printed.splitlines() if line.startswith("│")]
-    assert lines == cells and len(header) == 17
+    assert lines == cells and len(header) == 18
     assert printed.endswith("devise: left out. photos[red] are missing\n")
 
 
@@ -95,5 +109,5 @@ def test_command_line(tmp_path, level, monkeypatch):
     assert (
         "| structural | glove" in text and "--epochs 300 --gcnz-epochs 100 --methods structural,kin,kin:glove" in text
     )
-    assert "Methods that learn from photos (devise, eszsl, exem) had" in text
+    assert "Methods that learn from photos (devise, " in text and "## Verdicts" in text
     assert "2-hops 4 of 4 classes, 8 photos" in text and str(tmp_path) not in text

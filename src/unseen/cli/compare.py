@@ -46,6 +46,7 @@ def compare(
     from unseen.reproduction.compare import compare as run
     from unseen.reproduction.compare import page, parse_method
     from unseen.reproduction.levels import Lengths, find_level
+    from unseen.reproduction.plots import draw_verdicts
     from unseen.runtime.files import write_atomically
 
     if average not in ("class", "image"):
@@ -60,6 +61,8 @@ def compare(
     rows = run(work, names)
     if markdown is not None:
         write_atomically(markdown, page(rows, average, work, names).encode())
+        for name, drawn in draw_verdicts(rows).items():
+            write_atomically(markdown.parent / "plots" / f"{name}.svg", drawn)
     emit({"average": average, "methods": rows}, json_, lambda: _show(rows, average))
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from unseen.errors import UnseenError
@@ -11,8 +13,9 @@ COLOURS = {"DGP": "#b5179e", "SGCN": "#4361ee", "GCNZ": "#4cc9f0", "GAT": "#2a9d
            "structural": "#6c757d", "ConSE": "#bc6c25", "SYNC": "#a3b18a", "EXEM": "#588157"}  # fmt: skip
 
 
-def draw_plots(results: dict[str, dict[str, Any]]) -> dict[str, bytes]:
-    """Name -> SVG, for every plot that the results can fill."""
+@contextmanager
+def drawing() -> Iterator[None]:
+    """The look of all plots."""
     try:
         import matplotlib
     except ImportError as error:
@@ -21,8 +24,14 @@ def draw_plots(results: dict[str, dict[str, Any]]) -> dict[str, bytes]:
     look: dict[Any, Any] = {"font.size": 10, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True,
             "axes.axisbelow": True, "grid.color": "#e9ecef", "legend.frameon": False, "legend.fontsize": 8,
             "svg.hashsalt": "unseen"}  # fmt: skip
-    analysis = results.get("analysis") or {}
     with matplotlib.rc_context(look):
+        yield
+
+
+def draw_plots(results: dict[str, dict[str, Any]]) -> dict[str, bytes]:
+    """Name -> SVG, for every plot that the results can fill."""
+    analysis = results.get("analysis") or {}
+    with drawing():
         drawn = {
             "hit-curves": _hit_curves(results.get("unseen-classes")),
             "training": _training(analysis.get("training")),
@@ -32,6 +41,30 @@ def draw_plots(results: dict[str, dict[str, Any]]) -> dict[str, bytes]:
             "speed": _speed(analysis.get("training")),
         }
     return {name: svg for name, svg in drawn.items() if svg is not None}
+
+
+def draw_verdicts(rows: Sequence[Mapping[str, Any]]) -> dict[str, bytes]:
+    """Name -> SVG: right over information for each method and kind of photos, and how reliable probabilities are."""
+    told = [(row["method"], row["verdict"]) for row in rows if row.get("verdict")]
+    if not told:
+        return {}
+    kinds = ("unseen", "seen")
+    with drawing():
+        curves, axes = _figure(len(kinds))
+        diagrams, squares = _figure(len(kinds))
+        for axis, square, kind in zip(axes, squares, kinds, strict=True):
+            for name, verdict in told:
+                points = verdict[kind]["curve"]
+                axis.plot([p["information"] for p in points], [p["right"] for p in points], label=name, linewidth=1.2)
+                bins = verdict[kind]["reliability"]
+                shares = [100 * b["probability"] for b in bins], [100 * b["true"] for b in bins]
+                square.plot(*shares, marker=".", label=name, linewidth=1.2)
+            axis.set(title=f"photos of {kind} classes", xlabel="bits", ylabel="right (%)", ylim=(0, 101))
+            square.plot([0, 100], [0, 100], color="#adb5bd", linestyle=":", linewidth=1)
+            square.set(title=f"photos of {kind} classes", xlabel="probability of a node (%)", ylabel="true (%)")
+        axes[0].legend()
+        squares[0].legend()
+        return {"verdicts": _finish(curves), "reliability": _finish(diagrams)}
 
 
 def _finish(figure) -> bytes:
