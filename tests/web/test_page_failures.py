@@ -11,7 +11,7 @@ LARGE = """
 const canvas = Object.assign(document.createElement("canvas"), { width: 2400, height: 1800 });
 const pen = canvas.getContext("2d");
 const pixels = pen.createImageData(2400, 1800);
-for (let at = 0; at < pixels.data.length; at += 1) pixels.data[at] = (at * 7919) % 251;
+for (let at = 0; at < pixels.data.length; at += 1) pixels.data[at] = at % 4 === 3 ? 255 : 256 * Math.random();
 pen.putImageData(pixels, 0, 0);
 const blob = await new Promise((resolve) => canvas.toBlob(resolve, "image/png"));
 const { addFiles } = await import("/static/photos.js");

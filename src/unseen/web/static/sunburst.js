@@ -1,23 +1,19 @@
 // The hierarchy lit by a photo's probabilities: rings from the general to the particular; the darker, the surer.
 
 import { svg } from "./dom.js";
+import { wayOf } from "./verdict.js";
 import { percent } from "./words.js";
 
 const RINGS = 5;
-const SAME = 0.97; // an only child that is as probable as its parent says more: the parent is left out
+const SURE = 0.9; // the middle is what is as good as certain
 
-/** An SVG of `size` pixels for what an answer lit. Arcs are links into the hierarchy. */
-export function sunburst({ lit, verdict }, size = 340) {
+/** An SVG of `size` pixels for an answer. Arcs are links into the hierarchy. */
+export function sunburst(answer, size = 340) {
+  const { lit, verdict } = answer;
   const below = new Map();
   for (const node of lit) below.set(node.parent, [...(below.get(node.parent) || []), node]);
   const kids = (node) =>
     (below.get(node.id) || []).filter((child) => child.probability >= 0.01).sort((a, b) => b.probability - a.probability);
-  const deepest = (node) => {
-    const [first, ...rest] = kids(node);
-    return first && !rest.length && first.probability >= SAME * node.probability && node.id !== verdict.id
-      ? deepest(first)
-      : node;
-  };
   const middle = size / 2;
   const hole = size * 0.13;
   const drawing = svg("svg", {
@@ -38,22 +34,22 @@ export function sunburst({ lit, verdict }, size = 340) {
     let at = from;
     for (const child of children) {
       const end = at + ((to - from) * child.probability) / whole;
-      const shown = deepest(child);
       if (end - at > 0.02) {
-        arcs.push({ node: shown, from: at, to: end, ring });
-        walk(shown, at, end, ring + 1);
+        arcs.push({ node: child, from: at, to: end, ring });
+        walk(child, at, end, ring + 1);
       }
       at = end;
     }
   };
-  const top = below.get(null)?.[0];
-  if (!top) return drawing;
-  const start = deepest(top);
+  const way = wayOf(answer);
+  if (!way.length) return drawing;
+  const certain = way.findLastIndex((node) => node.probability >= SURE);
+  const start = way[Math.max(0, Math.min(certain, way.length - 4))];
   walk(start, 0, 2 * Math.PI, 1);
   const thick = (middle - hole - 2) / Math.max(...arcs.map((arc) => arc.ring), 3);
   for (const arc of arcs) drawing.append(draw(arc, middle, hole, thick, verdict));
   drawing.append(
-    svg("text", { class: "sunburst-middle", x: middle, y: middle + 4, "text-anchor": "middle" }, short(start.name, 12)),
+    svg("text", { class: "sunburst-middle", x: middle, y: middle + 4, "text-anchor": "middle" }, short(start.name, 11)),
   );
   return drawing;
 }
