@@ -20,7 +20,7 @@ from unseen.runtime.run import Run
 if TYPE_CHECKING:
     import torch
 
-SHRINKAGES = (1.0, 0.3, 3.0, 0.1, 10.0)  # of the classifier's covariance, in units of its mean variance
+SHRINKAGES = (10.0, 1.0, 3.0, 30.0, 100.0, 0.3)  # of the classifier's covariance, in units of its mean variance
 CHECKS = 6  # times at which the number of steps may end
 CHUNK = 256  # classes whose features are made at once
 SLOPE = 0.2  # of the leaky ReLU
@@ -49,7 +49,7 @@ class SEGZSLSettings:
     prior: Annotated[float, NOT_NEGATIVE] = 0.1
     synthesised: Annotated[int, AT_LEAST_2] = 30
     shrinkage: Annotated[float | None, POSITIVE] = None
-    steps: Annotated[int, AT_LEAST_1] = 1800
+    steps: Annotated[int, AT_LEAST_1] = 640
     batch: Annotated[int, AT_LEAST_1] = 64
     learning_rate: Annotated[float, NOT_NEGATIVE] = 1e-3
     hidden: Annotated[float, POSITIVE] = 0.2
