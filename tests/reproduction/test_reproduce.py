@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -132,6 +133,30 @@ def test_awa2_as_it_is_distributed(tmp_path, monkeypatch):
         assert found == {"awa2-test": (2, 6)} | ({} if photos is None else {"awa2-test, ImageNet photos": (1, 2)})
     with pytest.raises(UnseenError, match="is not AWA2"):
         find_level(awa2=tmp_path)
+
+
+def test_attributes_are_learned_from_awa2s_own_photos(tmp_path, monkeypatch):
+    """A row with attributes takes photos of the training classes that the network knows, and only those."""
+    awa2, seen = tmp_path / "Animals_with_Attributes2", {"siamese+cat": "tabby", "dalmatian": "dog", "lion": "animal"}
+    write_photos(awa2 / "JPEGImages", ["blue+whale", "horse", *seen], 3)
+    (awa2 / "classes.txt").write_text("".join(f"{i + 1}\t{name}\n" for i, name in enumerate(CLASSES)))
+    np.savetxt(awa2 / "predicate-matrix-continuous.txt", np.random.default_rng(0).uniform(0, 100, (50, 85)))
+    classes = {**CLASSES, **seen}  # the tiny network knows these three by other ids
+    monkeypatch.setattr("unseen.evaluation.awa2.CLASSES", classes)
+    with open(tmp_path / "classes.csv", "w", encoding="utf-8") as file:
+        file.write("id,name,parents\n")
+        file.writelines(f"{id},{id},{'|'.join(parents)}\n" for id, parents in PARENTS.items())
+        file.writelines(f"{CLASSES[name]},whale,animal\n" for name in ("blue+whale", "horse"))
+    level = replace(find_level(awa2=awa2), graph=str(tmp_path / "classes.csv"), backbone="support.tiny_network:build")
+    work = small_reproduction(tmp_path / "work", level)
+    row = Row("Gaussian-Ort, attributes", "gaussian-ort", {"steps": 3}, vectors="attributes")
+    assert work.lacks(row) is None
+    bundle = work.bundle(row)
+    assert bundle.vectors.names == ("attributes",)
+    known = {bundle.ids[i] for i in np.flatnonzero(bundle.solution.answers)}
+    assert known == {CLASSES["blue+whale"], CLASSES["horse"], *seen.values()}
+    labels = [SEEN[label] for label in work._seen_features(row).labels]
+    assert Counter(labels) == {"dog": 3, "tabby": 3, "animal": 3}
 
 
 @pytest.mark.slow

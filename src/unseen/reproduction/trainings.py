@@ -85,7 +85,7 @@ class Trainings:
     def lacks(self, row: Row, seeds: Sequence[int] = (0,), holdout: float = 0.0) -> str | None:
         """Why a row cannot be run on this data, or may not be run now; None if it can."""
         if row.vectors == ATTRIBUTES and self.level.attributes is None:
-            return "it learns from AWA2's attributes: name AWA2's folder with --awa2"
+            return "it learns from AWA2's photos and attributes: name AWA2's folder with --awa2"
         if self.level.seen_train is None and row.vectors != ATTRIBUTES and self.learns_from_photos(row):
             return f"{row.method} learns from photos of seen classes: there are none here"
         if self.only_done and not all(self._plan(row, seed, holdout).is_done for seed in seeds):
