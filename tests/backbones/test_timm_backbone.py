@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import builtins
+import importlib
 
 import pytest
 import torch
@@ -95,13 +95,13 @@ def test_wrong_names_are_told(timm):
 
 
 def test_without_timm_the_extra_is_named(monkeypatch):
-    real = builtins.__import__
+    real = importlib.import_module
 
     def without_timm(name, *rest):
         if name == "timm":
-            raise ImportError("No module named 'timm'")
+            raise ImportError("No module named 'timm'", name="timm")
         return real(name, *rest)
 
-    monkeypatch.setattr(builtins, "__import__", without_timm)
+    monkeypatch.setattr("unseen.backbones.hub.import_module", without_timm)
     with pytest.raises(UnseenError, match=r"pip install 'unseen\[timm\]'"):
         load_backbone("timm/resnet18")
