@@ -25,8 +25,8 @@ def test_all_methods_are_found_graph_networks_first_then_kin_then_baselines():
     names = method_names()
     kinds = [get_method(name) for name in names]
     assert [kind.name for kind in kinds] == names
-    assert len(names) == 12 and names.index("kin") == 4
-    assert [issubclass(kind, GraphMethod) for kind in kinds] == [True] * 4 + [False] * 8
+    assert len(names) == 14 and names.index("kin") == 4
+    assert [issubclass(kind, GraphMethod) for kind in kinds] == [True] * 4 + [False] * 10
 
 
 def test_the_names_are_known_without_torch():
@@ -51,7 +51,7 @@ def test_the_name_of_a_built_in_method_is_taken():
 
 def test_who_learns_from_photos():
     needed = {name for name in method_names() if get_method(name).needs_features}
-    assert needed == {"devise", "eszsl", "exem"}
+    assert needed == {"devise", "eszsl", "exem", "gaussian-ort", "se-gzsl"}
     assert {name for name in method_names() if get_method(name).takes_features} == needed | {"sync"}
 
 
