@@ -18,14 +18,17 @@ from support.bundles import OKAPI, SEEN, TinyNetwork, small_backbone, small_bund
 from support.conditions import needs_proc
 from unseen.backbones import load_backbone
 from unseen.bundle.growth import add
+from unseen.bundle.records import CalibrationRecord
 from unseen.classifier import ZeroShotClassifier
 from unseen.errors import UnseenError
 from unseen.exporting.files import PhotoScorer, export
 from unseen.features.store import SeenFeatures
+from unseen.probability import ProbabilityNumbers
 from unseen.taxonomy import Node
 from unseen.web.samples import sample_photos
 
 PHOTOS = [small_photo(seed) for seed in range(3)]
+NUMBERS = ProbabilityNumbers(1.2, 1.9, 0.1, 0.7, 1.0, 0.5, 0.2, (0.6, 1.0, 1.7, 3.1, 7.7, 18.0, 55.0))
 
 
 def small_model(method: str = "kin", **options) -> ZeroShotClassifier:
@@ -298,13 +301,18 @@ def test_a_missing_extra_is_named(model, tmp_path, monkeypatch):
         export(model, "onnx", tmp_path / "m.onnx")
 
 
-def test_the_scorer_normalises_like_the_transform(model):
+@pytest.mark.parametrize("numbers", [None, NUMBERS])
+def test_the_scorer_does_all_that_the_recogniser_does(model, numbers):
+    record = CalibrationRecord(0.0, 0.5, probability=numbers)
+    model = ZeroShotClassifier(model.bundle.change(calibration=record), model.backbone, device="cpu")
     scorer = PhotoScorer(model, model.candidates("any")).eval()
     with torch.no_grad():
         scores, probabilities = (found.numpy() for found in scorer(torch.from_numpy(pixels(model, PHOTOS))))
     features = model.features(PHOTOS)
     assert relative(scores, model.scores(features)) < 1e-5
-    (_, judged), judge = next(model.judge("any").judge(features)), model.judge("any")
+    judge = model.judge("any")
+    (_, judged) = next(judge.judge(features))
+    assert judge.calibrated == (numbers is not None)
     np.testing.assert_allclose(probabilities, judged.probabilities[:, np.argsort(judge.scorer.columns)], atol=1e-5)
 
 
@@ -343,6 +351,20 @@ def test_the_onnx_consumer(lite, onnx_file, photo_folder):
     (photo_folder / "model.onnx").write_bytes(onnx_file.read_bytes())
     found = run_consumer("onnx", photo_folder, "unseen", "torch")
     check_consumer(found, lite, photo_folder / "photo.jpg", "hops:1")
+
+
+@pytest.mark.slow
+def test_the_verdict_in_numpy(lite, onnx_file, photo_folder):
+    """The page's lines give the verdict that `classify` gives."""
+    (photo_folder / "model.onnx").write_bytes(onnx_file.read_bytes())
+    parts = [
+        re.findall(rf"```python {kind}\n(.*?)```", PAGE.read_text(), flags=re.DOTALL)[0] for kind in ("onnx", "verdict")
+    ]
+    done = subprocess.run([sys.executable, "-c", "".join(parts)], capture_output=True, text=True, cwd=photo_folder)
+    assert done.returncode == 0, done.stderr
+    name, _, probability = done.stdout.splitlines()[-1].rpartition(" ")
+    verdict = lite.classify(photo_folder / "photo.jpg", candidates="hops:1").verdict
+    assert name == (verdict.name or "don't know") and float(probability) == pytest.approx(verdict.probability, abs=0.05)
 
 
 @pytest.mark.slow

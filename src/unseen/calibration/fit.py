@@ -92,16 +92,17 @@ def calibrate(
     run = run or Run(seed=bundle.seed)
     photos, random = Photos.read(store, run.seed), np.random.default_rng(run.seed)
     hide = _Hiding(bundle, network, store, holdout, semantics, run)
-    samples = []
-    for number in range(count_hidings(round(holdout * len(bundle.seen)))):
-        say(f"hiding {holdout:.0%} of the seen classes, time {number + 1}: fitting {bundle.method} without them")
+    hidings = count_hidings(round(holdout * len(bundle.seen)))
+    samples, record = [], None
+    for number in range(hidings):
+        say(f"hiding {holdout:.0%} of the seen classes, {number + 1} of {hidings}: fitting {bundle.method} without them")
         model = hide(number)
         samples.append(sample_photos(model, photos, "any", random))
-        if number == 0:
-            record = _choose_shift(bundle, model, store, candidates)
+        record = record or _choose_shift(bundle, model, store, candidates)
     whole = sample_photos(Recogniser(bundle, network), photos, "any", random, each=2 * EACH)
     say("fitting the numbers that turn scores into probabilities")
     numbers = fit_numbers(samples, whole, harm, run.seed)
+    assert record is not None  # there is at least one hiding
     if not record.harmonic_on_hidden:  # no hidden class came first, whatever the shift: then by the group alone
         record = replace(record, seen_shift=best_group_shift(samples))
     chosen = replace(record, harm=harm, probability=numbers, effect=measure_effect(numbers, samples, whole))

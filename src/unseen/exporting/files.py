@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from unseen.errors import UnseenError
 from unseen.methods.projections import Append1, Linear
 from unseen.probability.climbing import way_up
-from unseen.probability.numbers import SHARPNESS
+from unseen.probability.numbers import SHARPNESS, SURE, UNCALIBRATED
 from unseen.recognition import Recogniser
 from unseen.runtime.files import writing
 from unseen.taxonomy import Taxonomy
@@ -168,6 +168,7 @@ def _metadata(model: Recogniser, rows: np.ndarray) -> dict[str, str]:
         "transform": json.dumps(model.backbone.transform.to_dict()),
         "hierarchy": json.dumps(_hierarchy(model.bundle.taxonomy, rows), ensure_ascii=False),
         "calibration": json.dumps(None if model.numbers is None else model.numbers.to_json()),
+        "verdict": json.dumps({"sure": SURE, "exponents": list((model.numbers or UNCALIBRATED).exponents)}),
         "network": model.bundle.backbone.name,
         "method": model.bundle.method,
     }

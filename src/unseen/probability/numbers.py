@@ -70,9 +70,11 @@ class ProbabilityNumbers(Record):
         which of the latter have a seen candidate below (A), and the way up to those (len(own) x A, rows sum to 1 or 0).
         """
         seen = torch.log_softmax(self.seen_sharpness * logits[:, own], dim=1)
+        if not scores.shape[1]:
+            return seen, scores
         spread = scores.std(dim=1, keepdim=True, correction=0).clamp_min(TINY)
         unseen = torch.log_softmax(scores * (self.unseen_sharpness / spread), dim=1)
-        if not len(own) or not scores.shape[1]:
+        if not len(own):
             return seen, unseen
         if self.climb:
             above, way = climb
