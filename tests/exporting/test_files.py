@@ -196,10 +196,10 @@ def test_a_subset_of_classes_with_added_ones(model, tmp_path):
     assert load_file(tmp_path / "m.safetensors")["head.weight"].shape == (3, 8)
 
 
-def test_exem_is_a_linear_layer_too(tmp_path):
+def test_eszsl_is_a_linear_layer_too(tmp_path):
     labels = np.arange(60) % len(SEEN)
     features = SeenFeatures(np.random.default_rng(0).normal(size=(60, 8)).astype(np.float32), labels)
-    model = small_model("exem", features=features)
+    model = small_model("eszsl", features=features)
     export(model, "torch", tmp_path / "m.safetensors")
     network = TinyNetwork(int(model.bundle.is_class.sum())).eval()
     network.load_state_dict(load_file(tmp_path / "m.safetensors"))

@@ -33,7 +33,7 @@ WRONG = [
     ("sync", "sigma", "0", "must be a number greater than 0, not 0"),
     ("sync", "ridge", "-1", "must be a number greater than 0, not -1"),
     ("sync", "learn_from", "5", "must be auto, features or classifiers, not 5"),
-    ("sync", "batch", "0", "must be an integer of at least 1"),
+    ("sync", "iterations", "0", "must be an integer of at least 1"),
     ("devise", "epochs", "0", "must be an integer of at least 1"),
     ("devise", "margin", "-1", "must be a number of at least 0"),
     ("exem", "dims", "0", "must be an integer of at least 1"),
