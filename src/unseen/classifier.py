@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from unseen.bundle import Bundle
 from unseen.bundle.growth import add
+from unseen.bundle.teaching import forget, teach
 from unseen.errors import UnseenError
 from unseen.evaluation.protocol import Evaluation, evaluate
 from unseen.recognition import Explanation, HeatMap, Recogniser, explain
 from unseen.recognition.heatmap import map_heat
+from unseen.recognition.studies import study_photos
 from unseen.runtime.text import slug
 from unseen.taxonomy import Node
 from unseen.training.default import default_bundle
@@ -28,6 +30,7 @@ class ZeroShotClassifier(Recogniser):
         model.classify("photo.jpg", k=5)                             # an Answer: its labels, best first
         model.classify(["a.jpg", "b.jpg"], candidates="unseen")      # a list with an entry for each photo
         model.add("labradoodle", parents=["poodle"])
+        model.teach("labradoodle", ["a.jpg", "b.jpg", "c.jpg"])      # what a few photos say counts at once
 
     The score of class u for a photo with features f (D numbers) is
 
@@ -96,6 +99,20 @@ class ZeroShotClassifier(Recogniser):
         new = Node(id or slug(names[0]), names, parents, definition)
         self.replace_bundle(add(self.bundle, [new], vectors))
         return new.id
+
+    def teach(self, name: str, photos: Source | Sequence[Source]) -> int:
+        """Teach a class, by id or name, with a photo, several, or a folder of them. It counts at once, together with
+        all that the class was taught before. Returns the number of its photos so far.
+
+        A photo that cannot be read raises UnseenError, and nothing is taught.
+        """
+        id = self.bundle.taxonomy.resolve(name)
+        self.replace_bundle(teach(self.bundle, {id: study_photos(self, photos)}))
+        return self.bundle.taught[id].photos
+
+    def forget(self, name: str) -> None:
+        """Make a class what it was before it was taught any photo."""
+        self.replace_bundle(forget(self.bundle, [self.bundle.taxonomy.resolve(name)]))
 
     def save(self, path: str | Path, precision: str = "fp32", overwrite: bool = False) -> Path:
         """Write the bundle with all its classes into a folder; see `unseen.Bundle.save`."""

@@ -27,7 +27,9 @@ import numpy as np
 
 from unseen.assets import imagenet_21k
 from unseen.bundle.backbone_info import BackboneInfo
+from unseen.bundle.evidence import taught_head
 from unseen.bundle.files import FORMAT
+from unseen.bundle.lessons import Lesson
 from unseen.bundle.places import check_replaces
 from unseen.bundle.records import CalibrationRecord, FinetuneRecord, Records, TrainingRecord
 from unseen.bundle.storage import check_shapes, read_fields, store_bundle
@@ -71,6 +73,7 @@ class Bundle:
         finetuning: What stage 2 took, after it.
         calibration: What `unseen.calibrate` chose.
         guessed: Added classes whose text vector is the mean of their parents'.
+        taught: What is kept of the photos that classes were taught with, by class id.
         made: When, and with which versions.
         path: Where it is saved.
         origin: Where the bundle is saved that this one is a change of.
@@ -105,6 +108,7 @@ class Bundle:
     finetuning: FinetuneRecord | None = None
     calibration: CalibrationRecord | None = None
     guessed: list[str] = field(default_factory=list)
+    taught: dict[str, Lesson] = field(default_factory=dict)
     made: dict[str, Any] = field(default_factory=lambda: _circumstances())
     path: Path | None = None
     origin: Path | None = None
@@ -130,8 +134,12 @@ class Bundle:
 
     @property
     def head(self) -> np.ndarray:
-        """M x P: the seen classifiers of the network as it is now: stage 2 trains it under predicted ones."""
-        return self.known if self.finetuning is None else np.asarray(self.solution.classifiers[self.seen], np.float32)
+        """M x P: the seen classifiers of the network as it is now: stage 2 trains it under predicted ones, and photos
+        may have taught some of them more."""
+        if self.finetuning is not None:
+            return np.asarray(self.solution.classifiers[self.seen], np.float32)
+        lessons = {place: self.taught[id] for place, id in enumerate(self.seen_ids) if id in self.taught}
+        return taught_head(self.known, lessons) if lessons else self.known
 
     @property
     def is_class(self) -> np.ndarray:
@@ -268,7 +276,8 @@ class Bundle:
     def header(self) -> dict[str, Any]:
         """All but the arrays and the classes: what `unseen info BUNDLE` tells."""
         coverage = self.vectors.coverage
-        records = Records(self.solution.record, self.training, self.finetuning, self.calibration, self.guessed)
+        taught = [lesson.record(id) for id, lesson in self.taught.items()]
+        records = Records(self.solution.record, self.training, self.finetuning, self.calibration, self.guessed, taught)
         return {
             "format": FORMAT,
             "method": self.method,

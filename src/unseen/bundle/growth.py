@@ -136,6 +136,7 @@ def remove(bundle: Bundle, ids: Sequence[str], out: str | Path | None = None, ov
         added=[i for i in bundle.added if i not in removed],
         connecting=[i for i in bundle.connecting if i not in removed],
         guessed=[i for i in bundle.guessed if i not in removed],
+        taught={i: lesson for i, lesson in bundle.taught.items() if i not in removed},
     )
     if out is not None:
         smaller.save(out, overwrite=overwrite)

@@ -163,6 +163,17 @@ class CalibrationRecord(Record):
 
 
 @dataclass(frozen=True)
+class TaughtRecord(Record):
+    """A class that was taught with photos, without the arrays that are kept of them."""
+
+    id: str
+    photos: int
+    checksums: list[str]
+    trust: float | None = None  # before the first photo
+    answered: bool | None = None  # False: the method had no answer for it
+
+
+@dataclass(frozen=True)
 class Records:
     """All that `details` holds."""
 
@@ -171,6 +182,7 @@ class Records:
     finetuning: FinetuneRecord | None
     calibration: CalibrationRecord | None
     guessed: list[str]
+    taught: list[TaughtRecord] = field(default_factory=list)
 
     @classmethod
     def from_details(cls, details: Mapping[str, Any]) -> Records:
@@ -181,6 +193,7 @@ class Records:
         training = {key: rest.pop(key) for key in keys if key in rest}
         return cls(
             guessed=list(rest.pop("text_guessed", ())),
+            taught=[TaughtRecord.from_json(saved) for saved in rest.pop("taught", ())],
             training=TrainingRecord.from_json(training),
             finetuning=None if finetuning is None else FinetuneRecord.from_json(finetuning),
             calibration=None if calibration is None else CalibrationRecord.from_json(calibration),
@@ -195,4 +208,6 @@ class Records:
             details["finetune"] = self.finetuning.to_json()
         if self.calibration is not None:
             details["calibration"] = self.calibration.to_json()
+        if self.taught:
+            details["taught"] = [record.to_json() for record in self.taught]
         return details

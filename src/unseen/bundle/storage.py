@@ -12,6 +12,7 @@ from safetensors.numpy import load_file
 from unseen.bundle.backbone_info import BackboneInfo
 from unseen.bundle.card import card
 from unseen.bundle.files import AGAIN, DAMAGE, NETWORK, pack, read_header, sign, verify_files
+from unseen.bundle.lessons import lesson_arrays, restore_lessons
 from unseen.bundle.places import check_place
 from unseen.bundle.records import Records
 from unseen.bundle.replacement import read_undisturbed, replacing
@@ -58,6 +59,7 @@ def _write_files(bundle: Bundle, folder: Path) -> None:
     arrays = {"classifiers": classifiers, "known": bundle.known}
     arrays |= {f"projection.{key}": value for key, value in solution.projection.arrays().items()}
     arrays |= {key: array for key, array in _answers_and_trust(solution).items() if array is not None}
+    arrays |= lesson_arrays(bundle.taught)
     state = {f"state.{key}": value for key, value in solution.state.items()}
     state |= {f"vectors.{i}": part for i, part in enumerate(bundle.vectors.parts)}
     classes = {"taxonomy": bundle.taxonomy.to_json(), "seen": bundle.seen_ids, "added": bundle.added}
@@ -126,6 +128,7 @@ def _read_files(path: Path, verify: bool) -> dict[str, Any]:
             "finetuning": records.finetuning,
             "calibration": records.calibration,
             "guessed": records.guessed,
+            "taught": restore_lessons(records.taught, arrays),
             "made": header["made"],
             "path": path,
         }
@@ -167,7 +170,13 @@ def check_shapes(bundle: Bundle) -> None:
     if len(bundle.known) != len(bundle.seen):
         raise UnseenError(f"{where}: {len(bundle.seen)} seen classes, but {len(bundle.known)} known classifiers")
     _check_widths(bundle)
-    bundle.taxonomy.indices([*bundle.added, *bundle.connecting])
+    bundle.taxonomy.indices([*bundle.added, *bundle.connecting, *bundle.taught])
+    for id, lesson in bundle.taught.items():
+        if (
+            lesson.mean.shape != (bundle.backbone.num_features,)
+            or lesson.predicted.shape != solution.classifiers[0].shape
+        ):
+            raise UnseenError(f"{where}: what {id} was taught does not fit its classifiers: make the bundle again")
     if not (np.isfinite(solution.classifiers).all() and np.isfinite(bundle.known).all()):
         raise UnseenError(f"{where}: the classifiers hold NaN or infinity: make the bundle again")
 

@@ -36,6 +36,7 @@ COMMANDS = {
     "features": ("features", "Compute the features of a folder of photos once and keep them."),
     "finetune": ("finetune", "Finetune the network under its predicted classifiers (the paper's second stage)."),
     "add": ("grow", "Add classes to a bundle without training."),
+    "teach": ("teach", "Teach classes of a bundle with a few photos, without training."),
     "remove": ("grow", "Remove classes from a bundle."),
     "rename": ("grow", "Rename a class of a bundle."),
     "taxonomy": ("taxonomy", "Look at a class hierarchy, check it, or get one for a list of names."),

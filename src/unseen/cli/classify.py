@@ -255,10 +255,13 @@ def per_cent(probability: float) -> str:
 
 def _show_explanation(model: ZeroShotClassifier, reason: Explanation) -> None:
     from unseen.recognition.answers import support_in_words
+    from unseen.runtime.text import count_of_photos
 
     taxonomy = model.bundle.taxonomy
     trust = "" if reason.trust is None or reason.seen else f", {support_in_words(reason.trust)}: {reason.trust:.2f}"
     stdout.print(f"[bold]{escaped(reason.name)}[/bold] " + escaped(f"({reason.id}{trust}): {reason.definition}"))
+    if reason.photos:
+        stdout.print(f"from {count_of_photos(reason.photos)} and its kin")
     table = Table("borrows from", "id", "share", "similarity", "path in the hierarchy")
     for near in reason.neighbours:
         way = escaped(" – ".join(taxonomy.name(i) for i in near.path))

@@ -10,6 +10,7 @@ import typer
 
 from unseen.cli.app import JsonFlag, command, emit, escaped, say, stdout, tell
 from unseen.cli.options import TrustCodeOption
+from unseen.cli.teach import tell_about
 from unseen.errors import UnseenError
 
 BundleArgument = Annotated[Path, typer.Argument(help="The bundle.")]
@@ -22,6 +23,7 @@ OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace anot
     examples="""
     unseen add my-bundle --name labradoodle --parent poodle --out grown
     unseen add my-bundle --name "rescue drone" --parent n03245889 --definition "a drone that finds people" --out grown
+    unseen add my-bundle --name labradoodle --parent poodle --photos labradoodles/ --out grown
     unseen add my-bundle --id n02456645 --out grown
     unseen add my-bundle --csv new-classes.csv --out grown
     unseen add --csv new-classes.csv --out grown
@@ -38,6 +40,10 @@ def add(
     ] = None,
     definition: Annotated[str, typer.Option(help="What it is, in a sentence.")] = "",
     csv: Annotated[Path | None, typer.Option(help="Many classes: a CSV with id,name,parent[,definition].")] = None,
+    photos: Annotated[
+        Path | None,
+        typer.Option(help="Photos of the class to teach it with; with --csv, of several, as DIR/<class id or name>/*."),
+    ] = None,
     vectors: Annotated[
         Path | None, typer.Option(help="The bundle's own file of word vectors, if it lies elsewhere now.")
     ] = None,
@@ -72,7 +78,12 @@ def add(
         if known:
             some = ", ".join(known[:5]) + (", ..." if len(known) > 5 else "")
             tell(f"{len(known):,} classes of {csv} are in the bundle already: {some}")
-    grown = add(old, nodes, vectors, out, overwrite, trust_code, tell)
+    if photos is None:
+        grown = add(old, nodes, vectors, out, overwrite, trust_code, tell)
+    else:
+        old.check_output(out, overwrite)
+        grown = _taught(add(old, nodes, vectors, None, overwrite, trust_code, tell), nodes, photos, csv is not None)
+        grown.save(out, overwrite=overwrite)
     _tell(grown, nodes)
     added = [_describe(grown, node.id) for node in nodes]
     result = {"bundle": str(out), "added": added, "already_there": known, "nodes": len(grown)}
@@ -114,6 +125,24 @@ def rename(
     rename(Bundle.load(bundle, trust_code=trust_code), id, name, out, overwrite)
     told = escaped(f"{out}: {id} is now {name[0]}")
     emit({"bundle": str(out), "id": id, "names": name}, json_, lambda: stdout.print(told))
+
+
+def _taught(bundle, nodes, photos: Path, by_class: bool):
+    """The bundle with its new classes taught: one by all photos of a folder, several by a folder each."""
+    from unseen.bundle.teaching import teach
+    from unseen.classifier import load
+    from unseen.recognition.studies import study_folder, study_photos
+
+    model = load(bundle)
+    if not by_class:
+        return teach(bundle, {nodes[0].id: study_photos(model, photos)})
+    study = study_folder(model, photos)
+    new = {node.id for node in nodes}
+    strangers = sorted(set(study.photos) - new)
+    if strangers:
+        raise UnseenError(f"{photos}: {', '.join(strangers[:5])} are not among the new classes: use `unseen teach`")
+    tell_about(study, sum(len(given.checksums) for given in study.photos.values()))
+    return teach(bundle, study.photos)
 
 
 def _tell(grown, nodes) -> None:

@@ -13,6 +13,7 @@ from rich.table import Table
 
 from unseen.cli.app import JsonFlag, command, emit, escaped, stdout
 from unseen.cli.options import TrustCodeOption
+from unseen.runtime.text import count_of_photos
 
 PACKAGES = ("torch", "numpy", "scipy", "safetensors", "pillow", "typer", "rich", "pooch")
 EXTRAS = {  # extra -> the module that shows that it is there, and what it is for
@@ -99,6 +100,11 @@ def _info_bundle(path: Path, trust_code: bool, as_json: bool) -> None:
     emit(header, as_json, lambda: _show_bundle(path, header))
 
 
+def _taught_in_words(taught: list[dict]) -> str:
+    """Each class with the number of its photos."""
+    return ", ".join(f"{item['id']} ({count_of_photos(item['photos'])})" for item in taught) or "none"
+
+
 def _show_bundle(path: Path, header: dict) -> None:
     backbone = header["backbone"]
     rows = {
@@ -108,8 +114,9 @@ def _show_bundle(path: Path, header: dict) -> None:
         "hierarchy": ", ".join(f"{key} {value}" for key, value in header["hierarchy"].items()),
         "class vectors": f"{' + '.join(header['vectors']['names'])}; {header['without_vector']} classes have none",
         "settings": ", ".join(f"{key}={value}" for key, value in header["settings"].items()),
-        "results": ", ".join(f"{key}={value}" for key, value in header["details"].items()),
+        "results": ", ".join(f"{key}={value}" for key, value in header["details"].items() if key != "taught"),
         "added": ", ".join(header["added"]) or "none",
+        "taught": _taught_in_words(header["details"].get("taught", [])),
         "made": f"{header['made']['at']}, seed {header['seed']}",
     }
     table = Table(show_header=False, title=escaped(path), title_justify="left")

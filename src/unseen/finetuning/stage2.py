@@ -78,6 +78,11 @@ def finetune(
             f"{bundle.method} predicts no classifiers for the network's features, which stage 2 needs: "
             "finetune a bundle of another method, such as dgp"
         )
+    if bundle.taught:
+        raise UnseenError(
+            f"{len(bundle.taught):,} classes were taught with photos as the network sees them now: finetune first and "
+            "teach afterwards, or make them forget with `unseen teach --forget`"
+        )
     if workers < 0:
         raise UnseenError(f"the number of workers must be 0 or more, not {workers}")
     place = None if out is None else Path(out)

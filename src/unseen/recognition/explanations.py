@@ -48,6 +48,7 @@ class Explanation:
     trust: float | None
     path: tuple[str, ...]  # ids from the root down
     neighbours: tuple[Neighbour, ...]
+    photos: int = 0  # that it was taught with
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -74,6 +75,7 @@ def explain(bundle: Bundle, id: str, n: int = 5) -> Explanation:
         trust=None if solution.trust is None else float(solution.trust[row]),
         path=tuple(reversed(taxonomy.path_to_root(id))),
         neighbours=tuple(neighbours),
+        photos=bundle.taught[id].photos if id in bundle.taught else 0,
     )
 
 

@@ -21,6 +21,14 @@ def slug(name: str) -> str:
     return f"{made}-class" if RESERVED.fullmatch(made) else made
 
 
+def count_of_photos(photos: int) -> str:
+    """
+    >>> count_of_photos(1), count_of_photos(3)
+    ('1 photo', '3 photos')
+    """
+    return f"{photos:,} photo{'' if photos == 1 else 's'}"
+
+
 def _is_word(letter: str) -> bool:
     """Letters and digits of any script, with the marks that some scripts write them with."""
     return letter == "_" or unicodedata.category(letter)[0] in "LMN"
