@@ -103,11 +103,13 @@ def test_examples_run(tmp_path):
 
 @pytest.mark.slow
 def test_the_first_page_gets_a_newcomer_to_a_label():
-    """Its snippet, run as it stands, prints the labels that the page shows."""
+    """Its snippet, run as it stands, prints the verdict and the guesses that the page shows."""
     (snippet,) = snippets(ROOT / "docs" / "index.md")
-    printed = [line[:15].strip() for line in run_python(snippet, ROOT).splitlines()]
-    shown = re.findall(r"(?m)^\d (.{15}) n\d{8}", (ROOT / "docs" / "index.md").read_text())
-    assert printed == [name.strip() for name in shown]
+    verdict, *guesses = run_python(snippet, ROOT).splitlines()
+    page = (ROOT / "docs" / "index.md").read_text()
+    (name,) = re.findall(r"(?m)^Sure: (\w+) \(", page)
+    shown = re.findall(r"(?m)^  ([\w ]+?) (?:\(.*\) )? +\d+ %", page)
+    assert verdict.startswith(f"sure: {name} (") and [guess.rpartition(" ")[0] for guess in guesses] == shown
 
 
 def snippets(page: Path) -> list[str]:

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from unseen.probability.sums import NodeProbabilities, NodeSums
+from unseen.errors import UnseenError
+from unseen.probability.sums import NodeProbabilities, NodeSums, find_node
 from unseen.taxonomy import Taxonomy
 
 EDGES = [
@@ -70,3 +71,11 @@ def test_candidates_without_a_probability_still_count_in_what_a_node_tells(taxon
     sums = NodeSums(taxonomy, taxonomy.indices(["cat"]), candidates)
     assert sums.information[sums.place(taxonomy.index("feline"))] == pytest.approx(np.log2(4 / 3))
     assert sums.information[sums.place(taxonomy.index("cat"))] == 2
+
+
+def test_a_name_means_the_node_that_it_is_the_first_name_of():
+    names = {"bird": "bird", "shuttle": ["shuttlecock", "bird"], "c1": "crane", "c2": "crane"}
+    taxonomy = Taxonomy.from_edges([("bird", "t"), ("shuttle", "t"), ("c1", "t"), ("c2", "t")], names=names)
+    assert find_node(taxonomy, "Bird") == "bird" and find_node(taxonomy, "shuttle") == "shuttle"
+    with pytest.raises(UnseenError, match="names 2 classes"):
+        find_node(taxonomy, "crane")

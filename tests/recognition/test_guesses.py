@@ -62,5 +62,5 @@ def test_the_same_name_never_comes_twice(taxonomy):
 
 
 def test_trust_in_words():
-    told = [support_in_words(trust) for trust in (None, 0.9, 0.6, 0.2, 0.0)]
+    told = [support_in_words(trust) for trust in (None, 0.9, 0.5, 0.2, 0.0)]
     assert told == ["", "well supported", "partly supported", "hardly supported", "hardly supported"]

@@ -95,7 +95,7 @@ def calibrate(
     hidings = count_hidings(round(holdout * len(bundle.seen)))
     samples, record = [], None
     for number in range(hidings):
-        say(f"hiding {holdout:.0%} of the seen classes, {number + 1} of {hidings}: fitting {bundle.method} without them")
+        say(f"fitting {bundle.method} without {holdout:.0%} of the seen classes, {number + 1} of {hidings} times")
         model = hide(number)
         samples.append(sample_photos(model, photos, "any", random))
         record = record or _choose_shift(bundle, model, store, candidates)

@@ -132,12 +132,13 @@ def chosen_nodes(taxonomy: Taxonomy, bins: Path | None, level: int | None) -> li
 def read_bins(path: Path, taxonomy: Taxonomy) -> list[str]:
     """A node a line, by id or name."""
     from unseen.errors import UnseenError
+    from unseen.probability.sums import find_node
 
     try:
         lines = [line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines()]
     except (OSError, UnicodeDecodeError) as error:
         raise UnseenError(f"{path}: cannot be read as UTF-8 text: {error}") from None
-    nodes = [taxonomy.resolve(line) for line in lines if line]
+    nodes = [find_node(taxonomy, line) for line in lines if line]
     if not nodes:
         raise UnseenError(f"{path}: names no node: write an id or a name on each line")
     return list(dict.fromkeys(nodes))

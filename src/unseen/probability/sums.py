@@ -18,8 +18,8 @@ class NodeSums:
     """The nodes above some candidate classes, and how probable each is.
 
     `rows`: rows of the taxonomy for the classes that have a probability. `candidates`: rows of all C classes that a
-    photo may be assigned to, where some of them never have one; they count in `sizes`. `nodes`: rows of the V nodes that
-    have a class with a probability at or below them, ascending.
+    photo may be assigned to, where some of them never have one; they count in `sizes`. `nodes`: rows of the V nodes
+    that have a class with a probability at or below them, ascending.
 
     >>> taxonomy = Taxonomy.from_edges([("cat", "animal"), ("dog", "animal"), ("oak", "plant")])
     >>> sums = NodeSums(taxonomy, taxonomy.indices(["cat", "dog", "oak"]))
@@ -73,7 +73,7 @@ class NodeProbabilities:
 
     def __getitem__(self, node: str) -> float:
         """Of a node by id or name; 0 for one that was left out."""
-        row = self.taxonomy.index(self.taxonomy.resolve(node))
+        row = self.taxonomy.index(find_node(self.taxonomy, node))
         at = int(np.searchsorted(self.rows, row))
         return float(self.values[at]) if at < len(self.rows) and self.rows[at] == row else 0.0
 
@@ -81,3 +81,13 @@ class NodeProbabilities:
         """(id, probability), most probable first."""
         order = np.argsort(-self.values, kind="stable")
         return [(self.taxonomy.ids[self.rows[i]], float(self.values[i])) for i in order]
+
+
+def find_node(taxonomy: Taxonomy, text: str) -> str:
+    """The id of a node by id or name. Of several that bear the name, the one that it is the first name of: a "bird" is
+    no shuttlecock."""
+    if text not in taxonomy:
+        first = [sense.id for sense in taxonomy.senses(text) if sense.lemmas[0].lower() == text.strip().lower()]
+        if len(first) == 1:
+            return first[0]
+    return taxonomy.resolve(text)

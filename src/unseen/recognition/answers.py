@@ -10,7 +10,9 @@ from unseen.errors import UnseenError
 from unseen.probability.sums import NodeProbabilities
 from unseen.probability.verdicts import Verdict
 
-SUPPORT = (("well supported", 0.75), ("partly supported", 0.5), ("hardly supported", -1.0))
+SUPPORT = (("well supported", 0.6), ("partly supported", 0.45), ("hardly supported", -1.0))
+"""On development photos of unseen classes kin's five best labels held the right one in 70 % of cases from 0.6 on, in
+20 % around 0.5 and in 3 % below."""
 
 
 @dataclass(frozen=True)
@@ -18,7 +20,7 @@ class Label:
     """One class that a photo may show.
 
     >>> from unseen import Label
-    >>> okapi = Label("n02439398", "okapi", 3.2, False, 0.7, ("entity", "giraffe", "okapi"), 0.12)
+    >>> okapi = Label("n02439398", "okapi", 3.2, False, 0.5, ("entity", "giraffe", "okapi"), 0.12)
     >>> print(okapi.name, okapi.probability, okapi.support, " > ".join(okapi.path))
     okapi 0.12 partly supported entity > giraffe > okapi
     """

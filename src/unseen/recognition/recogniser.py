@@ -12,7 +12,8 @@ The command line, Python and the page all go this way:
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
 from copy import copy
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, overload
@@ -29,8 +30,9 @@ from unseen.probability.scorer import CalibratedScorer
 from unseen.probability.verdicts import check_sureness
 from unseen.recognition.answers import Answer, Unreadable
 from unseen.recognition.judging import Judge
-from unseen.recognition.photo_features import BATCH, PhotoFeatures, look_at
+from unseen.recognition.photo_features import BATCH, PhotoFeatures, look_at, read_batch, work_through
 from unseen.runtime.devices import choose_device
+from unseen.runtime.progress import progress
 from unseen.scoring.candidates import resolve_candidates
 from unseen.scoring.scorer import Scorer
 
@@ -188,12 +190,41 @@ class Recogniser:
         A verdict is right with probability `sure`. A single photo that cannot be read raises UnseenError; in a list,
         `Unreadable` stands in its place.
         """
-        check_sureness(sure)
-        self.judge(candidates, seen_shift)  # a wrong name or number is reported before the work begins
         if not isinstance(photos, (list, tuple)):
-            return self.answers(self.features([photos]), k, candidates, seen_shift, sure)[0]
-        found = self.look_at(photos, show_progress=show_progress)
-        return found.align(self.answers(found.matrix, k, candidates, seen_shift, sure))
+            judge = self._check(k, candidates, seen_shift, sure)
+            return judge.answers(self.features([photos]), k, sure)[0]
+        return list(self.stream(photos, k, candidates, seen_shift, sure, show_progress=show_progress))
+
+    def stream(
+        self,
+        photos: Sequence[Source],
+        k: int = 5,
+        candidates: str | Sequence[str] = "any",
+        seen_shift: float | None = None,
+        sure: float = SURE,
+        *,
+        show_progress: bool = False,
+    ) -> Iterator[Answer | Unreadable]:
+        """What `classify` returns for a list, one by one as photos are done: any number of them."""
+        judge, backbone = self._check(k, candidates, seen_shift, sure), self.backbone
+        _ = judge.sums  # gathered once, and not by each thread
+
+        def work(some: Sequence[Source]) -> list[Answer | Unreadable]:
+            found = read_batch(backbone, some)
+            return found.align(judge.answers(found.matrix, k, sure))
+
+        return self._shown(work_through(photos, work, backbone.device), len(photos), show_progress)
+
+    @staticmethod
+    def _shown(
+        batches: Iterator[list[Answer | Unreadable]], photos: int, show_progress: bool
+    ) -> Iterator[Answer | Unreadable]:
+        done, started = 0, time.monotonic()
+        with progress("Looking at photos", photos, enabled=show_progress and photos > BATCH) as bar:
+            for batch in batches:
+                done += len(batch)
+                bar.advance(len(batch), rate=f"{done / (time.monotonic() - started):.0f}/s")
+                yield from batch
 
     def classify_features(
         self,
@@ -216,9 +247,14 @@ class Recogniser:
         sure: float = SURE,
     ) -> list[Answer]:
         """The answer for each row of features, with its k best labels."""
+        return self._check(k, candidates, seen_shift, sure).answers(features, k, sure)
+
+    def _check(self, k: int, candidates: str | Sequence[str], seen_shift: float | None, sure: float) -> Judge:
+        """What gives the answers; a wrong name or number is reported before the work begins."""
         if k < 1:
             raise UnseenError(f"k must be 1 or more, not {k}.")
-        return self.judge(candidates, seen_shift).answers(features, k, check_sureness(sure))
+        check_sureness(sure)
+        return self.judge(candidates, seen_shift)
 
     def replace_bundle(self, bundle: Bundle) -> None:
         """Go on with a grown or shrunk bundle for the same network."""

@@ -21,7 +21,7 @@ from unseen.recognition.heatmap import map_heat
 from unseen.recognition.recogniser import SURE
 from unseen.taxonomy import Sense
 
-GUESSWORK = 0.5  # below this trust (for kin a correlation, see Kin.trust) more of a classifier is error than signal
+GUESSWORK = 0.4  # below this trust a class is hardly ever among the twenty best labels of its own photos
 LIT, MOST_LIT = 0.01, 80  # nodes that a photo lights up: at least so probable, at most so many
 TOPICS = (  # where to begin in WordNet: animals, dogs, birds, fish, plants, food, fruit, tools, vehicles, clothing, ...
     *("n00015388", "n02084071", "n01503061", "n02512053", "n00017222", "n00021265", "n07705931", "n04451818"),
@@ -54,6 +54,7 @@ class Served:
             "reach": self.reach,
             "calibrated_shift": None if bundle.calibration is None else bundle.calibration.seen_shift,
             "added": [self.brief(id) for id in bundle.added],
+            "taught": [self.brief(id) | {"photos": lesson.photos} for id, lesson in bundle.taught.items()],
         }
 
     # -- marks -----------------------------------------------------------------------------------------------------
