@@ -368,7 +368,7 @@ def test_every_operation_is_described(client):
     operations = [
         (path, method, operation) for path, item in schema["paths"].items() for method, operation in item.items()
     ]
-    assert len(operations) == 15
+    assert len(operations) == 17
     for path, method, operation in operations:
         assert operation["summary"] and operation["tags"], (path, method)
         assert "application/json" in operation["responses"]["422"]["content"]
@@ -392,3 +392,39 @@ def test_a_mistake_of_ours_is_a_json_500_without_details(service, monkeypatch):
     client = TestClient(create_app(service), base_url="http://localhost", raise_server_exceptions=False)
     answer = classify(client, photo())
     assert answer.status_code == 500 and "division" not in answer.text and "error" in answer.json()
+
+
+# -- teaching --------------------------------------------------------------------------------------------------------
+
+
+def test_a_photo_teaches_a_known_class_and_is_forgotten(client):
+    token = classify(client, photo("#c06030")).json()["photos"][0]["token"]
+
+    def order():
+        ranked = client.post("/api/rank", json={"tokens": [token], "k": 10, "seen_shift": 0}).json()
+        return {label["id"]: label["score"] for label in ranked["photos"][0]["labels"]}
+
+    before = order()
+    taught = client.post("/api/teach", json={"token": token, "id": "lake"})
+    assert taught.status_code == 200 and [(one["id"], one["photos"]) for one in taught.json()["taught"]] == [
+        ("lake", 1)
+    ]
+    assert order()["lake"] > before["lake"]
+    again = client.post("/api/teach", json={"token": token, "id": "lake"}).json()
+    assert again["taught"][0]["photos"] == 1  # the same photo counts once
+    assert client.delete("/api/teach/lake").json()["taught"] == [] and order() == pytest.approx(before)
+    assert client.delete("/api/teach/lake").status_code == 404
+
+
+def test_a_photo_teaches_a_new_class(client):
+    token = classify(client, photo("#c06030")).json()["photos"][0]["token"]
+    sent = {"token": token, "name": "brick", "parents": ["thing"]}
+    assert client.post("/api/teach", json=sent).json()["id"] == "brick"
+    ranked = client.post("/api/rank", json={"tokens": [token], "candidates": "unseen"}).json()
+    assert names(ranked["photos"][0])[0] == "brick"
+    assert client.get("/api/bundles").json()["bundles"][0]["taught"][0]["id"] == "brick"
+    assert client.delete("/api/classes/brick").status_code == 200
+    assert client.get("/api/bundles").json()["bundles"][0]["taught"] == []
+    assert client.post("/api/teach", json={"token": token, "name": "brick"}).status_code == 422
+    assert client.post("/api/teach", json={"token": token, "id": "nothing"}).status_code == 404
+    assert client.post("/api/teach", json={"token": "x", "id": "lake"}).status_code == 404

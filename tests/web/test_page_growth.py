@@ -77,3 +77,32 @@ def test_a_class_named_script_shows_as_text(page):
     page.until("return document.title === 'Grow · unseen'")
     assert not page.all("main script, main img[src=x]")
     take_out(page, name)
+
+
+def test_teach_it_with_one_photo(page):
+    page.sample("rocket")
+    before = page.names()
+    assert "falcon nine" not in before
+    page.click("[data-focus=wrong]")
+    page.until("return document.querySelector('.teach').open")  # then what is it?
+    page.find(".teach input").send_keys("falcon nine")
+    page.until("return document.querySelector('.teach [role=option] b')?.textContent.includes('not here: add it')")
+    page.find(".teach input").send_keys(Keys.ENTER)
+    kind = page.until("return document.activeElement.closest('.teach-kind') && document.activeElement")
+    kind.send_keys("rocket")
+    page.until("return document.querySelector('.teach-kind [role=option] b')?.textContent === 'rocket'")
+    kind.send_keys(Keys.ENTER)
+    page.until("return document.querySelector('#notice p')?.textContent === 'Learned: this is a falcon nine.'")
+    page.settle()
+    assert "falcon nine" in page.text(".answers-side")
+    page.click(".notice-action")  # undo
+    names = "[...document.querySelectorAll('.card .answer .name')].map((one) => one.textContent)"
+    page.until(f"return JSON.stringify({names}) === JSON.stringify(arguments[0])", before)
+    page.find(".teach summary").click()
+    page.find(".teach input").send_keys("space shuttle")
+    page.until("return document.querySelector('.teach [role=option] b')?.textContent === 'space shuttle'")
+    page.find(".teach input").send_keys(Keys.ENTER)
+    page.click("[data-view=grow]")
+    page.until("return document.body.textContent.includes('Taught with your photos (1)')")
+    page.click("[aria-label='Remove space shuttle']")
+    page.until("return !document.body.textContent.includes('Taught with your photos')")

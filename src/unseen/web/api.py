@@ -198,6 +198,24 @@ def make_router(service: Service) -> APIRouter:
         served = service.served(request.bundle)
         return {"id": id, "bundle": served.name, "added": served.info()["added"]}
 
+    @router.post("/teach", tags=["grow"], summary="This photo is a ...", response_model=s.Taught, responses=CONFLICT)
+    def teach(request: s.TeachRequest) -> dict:
+        """Let a remembered photo be an example of a class, known or new. Answers change at once; see /api/save."""
+        if request.id is not None:
+            _known(service.served(request.bundle), request.id)
+        elif not request.parents:
+            raise Refused(422, "parents: a new class needs at least one, and a known one its id.")
+        id = service.teach(request.bundle, request.token, request.id, request.name, request.parents)
+        served = service.served(request.bundle)
+        return {"id": id, "bundle": served.name, "taught": served.info()["taught"]}
+
+    @router.delete("/teach/{id:path}", tags=["grow"], summary="Forget the photos of a class", response_model=s.Taught)
+    def forget(id: Id, bundle: BundleQuery = None) -> dict:
+        """As if it had never been taught."""
+        service.forget(bundle, id)
+        served = service.served(bundle)
+        return {"id": id, "bundle": served.name, "taught": served.info()["taught"]}
+
     @router.delete(
         "/classes/{id:path}",
         tags=["grow"],

@@ -292,6 +292,26 @@ class Added(BaseModel):
     added: list[Brief] = Field(description="All classes that were added to this bundle.")
 
 
+class TeachRequest(Strict):
+    """A remembered photo as an example of a class: a known one by `id`, or a new one by `name` and `parents`."""
+
+    token: str = Field(max_length=64, description="From /api/classify.", examples=["Zb2m3n5Xk0aM1yqRzj0X1w"])
+    id: Name | None = Field(None, description="Of a known class.", examples=["n02439398"])
+    name: str = Field("", max_length=MAX_NAME, pattern=SHOWN_ONLY, description="Of a new class.")
+    parents: list[Name] = Field([], max_length=MAX_PARENTS, description="Of a new class: what it is a kind of.")
+    bundle: BundleName = None
+
+
+class TaughtClass(Brief):
+    photos: int = Field(description="How many photos it was taught with.")
+
+
+class Taught(BaseModel):
+    id: str
+    bundle: str
+    taught: list[TaughtClass] = Field(description="All classes that were taught.")
+
+
 class Removed(BaseModel):
     removed: str
     bundle: str
@@ -324,6 +344,7 @@ class BundleInfo(BaseModel):
     reach: float = Field(description="A seen_shift beyond which the answers hardly change.")
     calibrated_shift: float | None = Field(description="The seen_shift that `unseen calibrate` chose, if it did.")
     added: list[Brief]
+    taught: list[TaughtClass]
 
 
 class Bundles(BaseModel):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
 import time
 from collections.abc import Iterable, Sequence
@@ -13,6 +14,7 @@ import numpy as np
 
 from unseen.bundle import Bundle
 from unseen.bundle.growth import add, remove
+from unseen.bundle.teaching import Photos, forget, teach
 from unseen.classifier import ZeroShotClassifier
 from unseen.errors import UnseenError
 from unseen.photos import UnreadablePhoto
@@ -171,19 +173,49 @@ class Service:
         self, bundle: str | None, name: str, parents: Sequence[str], definition: str, more_names: Sequence[str]
     ) -> str:
         """Add a class to a bundle in memory; answers from now on take it into account. Returns its id."""
-        lemmas = tuple(dict.fromkeys(" ".join(text.split()) for text in (name, *more_names) if text.strip()))
-        if not lemmas:
-            raise Refused(422, "A new class needs a name.")
         with self._growing:
             self._may_change()
             served = self.served(bundle)
-            if len(served.bundle.added) >= MAX_ADDED:
-                raise Refused(409, f"{MAX_ADDED} classes were added already: remove some, or train a bundle with them.")
-            parents = [served.taxonomy.resolve(parent) for parent in parents]
-            id = _unused(slug(lemmas[0]), served.taxonomy)
-            node = Node(id, lemmas, tuple(dict.fromkeys(parents)), " ".join(definition.split()))
-            self._replace(served, add(served.bundle, [node]))
+            id, grown = self._grown(served, name, parents, definition, more_names)
+            self._replace(served, grown)
         return id
+
+    def _grown(
+        self, served: Served, name: str, parents: Sequence[str], definition: str = "", more_names: Sequence[str] = ()
+    ) -> tuple[str, Bundle]:
+        """The id of a new class, and the bundle with it."""
+        lemmas = tuple(dict.fromkeys(" ".join(text.split()) for text in (name, *more_names) if text.strip()))
+        if not lemmas:
+            raise Refused(422, "A new class needs a name.")
+        if len(served.bundle.added) >= MAX_ADDED:
+            raise Refused(409, f"{MAX_ADDED} classes were added already: remove some, or train a bundle with them.")
+        parents = [served.taxonomy.resolve(parent) for parent in parents]
+        id = _unused(slug(lemmas[0]), served.taxonomy)
+        node = Node(id, lemmas, tuple(dict.fromkeys(parents)), " ".join(definition.split()))
+        return id, add(served.bundle, [node])
+
+    def teach(self, bundle: str | None, token: str, id: str | None, name: str, parents: Sequence[str]) -> str:
+        """Let a remembered photo be an example of a class, known by its id or new by name and parents. Its id."""
+        photo = self.recall(token)
+        with self._growing:
+            self._may_change()
+            served = self.served(bundle)
+            grown = served.bundle
+            if id is None:
+                id, grown = self._grown(served, name, parents)
+            features = photo.features[served.network][None]
+            checksum = hashlib.sha256(features.tobytes()).hexdigest()
+            self._replace(served, teach(grown, {id: Photos(features, [checksum])}))
+        return id
+
+    def forget(self, bundle: str | None, id: str) -> None:
+        """As if a class had never been taught; one that was added stays."""
+        with self._growing:
+            self._may_change()
+            served = self.served(bundle)
+            if id not in served.bundle.taught:
+                raise Refused(404, f"No class with the id {id!r} was taught here.")
+            self._replace(served, forget(served.bundle, [id]))
 
     def remove(self, bundle: str | None, id: str) -> None:
         """Take an added class out again."""

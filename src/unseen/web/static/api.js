@@ -44,8 +44,10 @@ function upload(path, form, onprogress, signal) {
       else reject(problem(sending.status, sending.response || {}));
     });
     sending.addEventListener("error", () => reject(gone()));
-    sending.addEventListener("abort", () => reject(new DOMException("Cancelled.", "AbortError")));
-    signal?.addEventListener("abort", () => sending.abort());
+    signal?.addEventListener("abort", () => {
+      sending.abort();
+      reject(new DOMException("Cancelled.", "AbortError"));
+    });
     sending.send(form);
   });
 }
@@ -81,6 +83,9 @@ export const add = (body) => send("POST", "/api/add", body);
 export const save = (body) => send("POST", "/api/save", body);
 export const remove = (id, bundle) =>
   request(address(`/api/classes/${encodeURIComponent(id)}`, { bundle }), { method: "DELETE" });
+export const teach = (body) => send("POST", "/api/teach", body);
+export const unteach = (id, bundle) =>
+  request(address(`/api/teach/${encodeURIComponent(id)}`, { bundle }), { method: "DELETE" });
 export const search = (query, bundle, signal) =>
   request(address("/api/classes", { query, bundle, limit: 10 }), { signal });
 export const suggest = (name, bundle, signal) => request(address("/api/suggest", { name, bundle }), { signal });

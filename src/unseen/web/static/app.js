@@ -5,7 +5,7 @@ import { startCompare } from "./compare.js";
 import { startControls } from "./controls.js";
 import { icon, el, notify } from "./dom.js";
 import { startExplore } from "./explore.js";
-import { beginWith, startGrow } from "./grow.js";
+import { startGrow } from "./grow.js";
 import { startHealth } from "./health.js";
 import { startIntake } from "./intake.js";
 import { restore } from "./photos.js";
@@ -99,7 +99,6 @@ async function start() {
     begin();
   startGrow();
   startExplore();
-  on("add", beginWith);
   on("back", () => document.body.dataset.ready || load());
   await load().catch((error) => error.gone || notify(error.message));
 }

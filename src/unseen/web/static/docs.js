@@ -47,7 +47,7 @@ function describe(path, method, operation, follow) {
       "div",
       { class: "inside" },
       operation.description && el("p", {}, words(operation.description)),
-      el("pre", { tabindex: "0", "aria-label": "Example", role: "region" }, el("code", {}, curl(path, method, type, fields))),
+      el("pre", { tabindex: "0" }, el("code", {}, curl(path, method, type, fields))),
       fields.length ? table("Fields", fields, follow) : null,
       answered?.properties
         ? table(

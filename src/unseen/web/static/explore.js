@@ -2,7 +2,7 @@
 
 import * as api from "./api.js";
 import { announce, bar, el, icon, legend, mark, redraw, support } from "./dom.js";
-import { addParent } from "./grow.js";
+import { addParent, beginWith } from "./grow.js";
 import { searchBox } from "./search.js";
 import { choose, on, state } from "./state.js";
 import { article, known, number } from "./words.js";
@@ -19,7 +19,7 @@ export function startExplore() {
     placeholder: "Search: giraffe, hammer, mushroom …",
     id: "explore-search",
     onpick: ({ id }) => go(id),
-    offers: true,
+    onadd: beginWith,
   });
   place = el("div", { class: "explored" });
   view.replaceChildren(

@@ -5,6 +5,7 @@ import { announce, el, icon, mark, redraw, support } from "./dom.js";
 import { rerank } from "./photos.js";
 import { searchBox } from "./search.js";
 import { info, loadBundles, on, state } from "./state.js";
+import { taughtOnly, unlearn } from "./teach.js";
 import { number, percent } from "./words.js";
 
 const PAUSE = 250; // milliseconds after the last key
@@ -196,9 +197,12 @@ function drawChips() {
 
 function drawAdded() {
   const { added } = info();
+  const taught = taughtOnly();
   parts.form.classList.toggle("off", state.readOnly);
   for (const field of parts.form.elements) field.disabled = state.readOnly;
-  const list = el("ul", { class: "added-list" }, [...added].reverse().map(addedRow));
+  const undone = (one) => () => unlearn(one.id, false);
+  const list = el("ul", { class: "added-list" }, [...added].reverse().map((one) => addedRow(one, () => takeOut(one))));
+  const lessons = el("ul", { class: "added-list" }, taught.map((one) => addedRow(one, undone(one))));
   const nothing = el(
     "p",
     { class: "soft" },
@@ -210,12 +214,13 @@ function drawAdded() {
     parts.added,
     el("h2", { id: "added-title" }, `Added${added.length ? ` (${added.length})` : ""}`),
     added.length ? list : nothing,
-    added.length > 0 && !state.readOnly && saveForm(),
+    taught.length > 0 && [el("h2", {}, `Taught with your photos (${taught.length})`), lessons],
+    added.length + taught.length > 0 && !state.readOnly && saveForm(),
   );
   drawPlaces();
 }
 
-function addedRow(one) {
+function addedRow(one, onundo) {
   const undo = el(
     "button",
     {
@@ -224,7 +229,7 @@ function addedRow(one) {
       "data-focus": `undo ${one.id}`,
       "aria-label": `Remove ${one.name}`,
       disabled: state.readOnly,
-      onclick: () => takeOut(one),
+      onclick: onundo,
     },
     "Undo",
   );
@@ -236,6 +241,7 @@ function addedRow(one) {
       { class: "added-name" },
       el("a", { href: `#explore/${encodeURIComponent(one.id)}` }, one.name),
       mark(one),
+      one.photos > 0 && el("span", { class: "soft" }, one.photos === 1 ? "1 photo" : `${number(one.photos)} photos`),
     ),
     undo,
     support(one),

@@ -5,7 +5,8 @@ import { el, icon, redraw } from "./dom.js";
 import { cellsOf, heatOf, paint } from "./heat.js";
 import { partChooser } from "./parts.js";
 import { judge, removePhoto, retry, select, show } from "./photos.js";
-import { emit, on, state } from "./state.js";
+import { on, state } from "./state.js";
+import { teachFold } from "./teach.js";
 import { fadingWay, verdictWords } from "./verdict.js";
 import { showWhy } from "./why.js";
 import { verdictText } from "./words.js";
@@ -56,7 +57,7 @@ function makeCard(photo) {
     side,
     why,
   );
-  return { photo, root, canvas, side, why };
+  return { photo, root, canvas, side, why, teach: teachFold(photo) };
 }
 
 function drawCard() {
@@ -77,7 +78,7 @@ function drawCard() {
   let list = side.querySelector(".answers");
   if (!list) {
     list = el("ol", { class: "answers", "aria-label": "Best guesses" });
-    side.replaceChildren(el("div", { class: "verdict-place" }), list, el("div", { class: "judge-place" }));
+    side.replaceChildren(el("div", { class: "verdict-place" }), list, el("div", { class: "judge-place" }), card.teach);
   }
   redraw(side.querySelector(".verdict-place"), verdictWords(photo.answer), fadingWay(photo.answer));
   showAnswers(list, photo.answer.guesses, {
@@ -87,8 +88,8 @@ function drawCard() {
     onlook: (id) => look(photo, id),
   });
   redraw(side.querySelector(".judge-place"), judging(photo));
+  card.teach.hidden = state.readOnly;
   if (photo.selected !== null) showWhy(why, photo);
-  emit("card", photo, side);
 }
 
 function drawProgress() {
@@ -125,7 +126,10 @@ function judging(photo) {
         class: "chip-button",
         "data-focus": judged,
         "aria-pressed": photo.judged === judged,
-        onclick: () => judge(photo, judged),
+        onclick: () => {
+          judge(photo, judged);
+          if (photo.judged === "wrong") card.teach.open = true; // then what is it?
+        },
       },
       icon(sign),
       word,

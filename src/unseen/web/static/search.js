@@ -2,21 +2,21 @@
 
 import * as api from "./api.js";
 import { el, icon, mark } from "./dom.js";
-import { emit, state } from "./state.js";
+import { state } from "./state.js";
 
 const PAUSE = 120; // milliseconds after the last key
 let boxes = 0;
 
 /**
  * `onpick` is called with {id, name, mark, ...}. `keep`: whether the box keeps the name that was picked.
- * `offers`: whether what is not found can be added.
+ * `onadd(text)`: if given, what is not found can be added.
  */
 export function searchBox({
   label,
   placeholder = "Search by name",
   onpick,
   keep = false,
-  offers = false,
+  onadd = null,
   id = `search-${++boxes}`,
 }) {
   const list = el("ul", { id: `${id}-list`, role: "listbox", class: "suggestions", "aria-label": label, hidden: true });
@@ -56,7 +56,7 @@ export function searchBox({
   function pick(chosen) {
     input.value = keep ? chosen.name : "";
     close();
-    if (chosen.add) emit("add", chosen.add);
+    if (chosen.add) onadd(chosen.add);
     else onpick(chosen);
   }
 
@@ -83,7 +83,7 @@ export function searchBox({
   }
 
   function nothing(query) {
-    if (offers && !state.readOnly && !state.gone) {
+    if (onadd && !state.readOnly && !state.gone) {
       found = [{ add: query }];
       return el(
         "li",
