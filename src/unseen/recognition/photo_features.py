@@ -38,10 +38,7 @@ class PhotoFeatures:
     def align(self, answers: Sequence[Answer]) -> list[Answer | Unreadable]:
         """An answer for each row -> an entry for each photo of the list."""
         waiting = iter(answers)
-        return [
-            self.unreadable[place] if place in self.unreadable else next(waiting)
-            for place in range(len(self))
-        ]
+        return [self.unreadable[place] if place in self.unreadable else next(waiting) for place in range(len(self))]
 
 
 def look_at(
