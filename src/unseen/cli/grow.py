@@ -10,7 +10,6 @@ import typer
 
 from unseen.cli.app import JsonFlag, command, emit, escaped, say, stdout, tell
 from unseen.cli.options import TrustCodeOption
-from unseen.cli.teach import tell_about
 from unseen.errors import UnseenError
 
 BundleArgument = Annotated[Path, typer.Argument(help="The bundle.")]
@@ -131,6 +130,7 @@ def _taught(bundle, nodes, photos: Path, by_class: bool):
     """The bundle with its new classes taught: one by all photos of a folder, several by a folder each."""
     from unseen.bundle.teaching import teach
     from unseen.classifier import load
+    from unseen.cli.teach import tell_about
     from unseen.recognition.studies import study_folder, study_photos
 
     model = load(bundle)
