@@ -105,6 +105,7 @@ class Lit(BaseModel):
 
     id: str
     name: str
+    mark: Mark
     parent: str | None
     probability: float
 

@@ -125,9 +125,15 @@ class Served:
         lit: dict[str, str | None] = {}
         for id in (*tips, *(guess.id for guess in answer.guesses), *filter(None, [answer.verdict.id])):
             for lower, upper in pairwise([None, *reversed(self._way_up(id))]):
-                lit.setdefault(upper, lower)
+                lit.setdefault(str(upper), lower)
         return [
-            {"id": id, "name": taxonomy.name(id), "parent": parent, "probability": min(1.0, probabilities.get(id, 0.0))}
+            {
+                "id": id,
+                "name": taxonomy.name(id),
+                "mark": self.mark(taxonomy.index(id)),
+                "parent": parent,
+                "probability": min(1.0, probabilities.get(id, 0.0)),
+            }
             for id, parent in lit.items()
         ]
 

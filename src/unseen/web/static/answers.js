@@ -24,7 +24,12 @@ export function showAnswers(list, guesses, { onpick = null, onlook = null, selec
     };
     return el(
       "li",
-      { class: "answer", "data-id": guess.id, onpointerenter: () => onlook?.(guess.id), onpointerleave: () => onlook?.(null) },
+      {
+        class: "answer",
+        "data-id": guess.id,
+        onpointerenter: () => onlook?.(guess.id),
+        onpointerleave: () => onlook?.(null),
+      },
       onpick ? el("button", button, inside, icon("chevron")) : el("div", { class: "answer-plain" }, inside),
     );
   });
@@ -50,7 +55,12 @@ function content(guess) {
       el("span", { class: "score", "aria-hidden": "true", "data-percent": percent(guess.probability) }),
     ),
     el("span", { class: "track", "aria-hidden": "true" }, bar(guess.probability, guess.mark)),
-    el("span", { class: "answer-line soft" }, mark(guess), also && el("span", { class: "also", title: guess.also.join(", ") }, also)),
+    el(
+      "span",
+      { class: "answer-line soft" },
+      mark(guess),
+      also && el("span", { class: "also", title: guess.also.join(", ") }, also),
+    ),
   );
 }
 

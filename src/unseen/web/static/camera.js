@@ -18,7 +18,12 @@ export async function liveCamera() {
     return;
   }
   const before = document.activeElement;
-  const video = el("video", { class: "live-video", autoplay: true, playsinline: true, "aria-label": "What the camera sees" });
+  const video = el("video", {
+    class: "live-video",
+    autoplay: true,
+    playsinline: true,
+    "aria-label": "What the camera sees",
+  });
   video.muted = true;
   video.srcObject = stream;
   const says = el("p", { class: "live-says" }, "Looking …");
@@ -32,7 +37,12 @@ export async function liveCamera() {
       "div",
       { class: "live-buttons" },
       el("button", { type: "button", class: "button main", id: "live-keep", onclick: keep }, "Keep this photo"),
-      el("button", { type: "button", class: "button", id: "live-stop", onclick: () => dialog.close() }, icon("close"), "Stop"),
+      el(
+        "button",
+        { type: "button", class: "button", id: "live-stop", onclick: () => dialog.close() },
+        icon("close"),
+        "Stop",
+      ),
     ),
   );
   let looking = true;

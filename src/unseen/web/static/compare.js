@@ -51,7 +51,12 @@ async function draw() {
   if (turn !== asked) return; // a newer question is under way
   const hint =
     state.bundles.length < 2 &&
-    el("p", { class: "soft hint" }, "Start the server with several models to see them here: ", el("code", {}, "unseen serve ONE ANOTHER"));
+    el(
+      "p",
+      { class: "soft hint" },
+      "Start the server with several models to see them here: ",
+      el("code", {}, "unseen serve ONE ANOTHER"),
+    );
   redraw(place, strip(ready, photo), el("div", { class: "columns" }, answer.columns.map(column)), hint);
 }
 
@@ -80,7 +85,9 @@ function column(answer) {
   showAnswers(list, answer.guesses ?? answer.labels);
   const alone = answer.bundle === "network";
   const model = state.bundles.find((bundle) => bundle.name === answer.bundle);
-  const text = alone ? "only knows what it was trained on" : `names ${model ? number(model.classes) : "many"} kinds of things`;
+  const text = alone
+    ? "only knows what it was trained on"
+    : `names ${model ? number(model.classes) : "many"} kinds of things`;
   const title = alone ? "Network alone" : modelName(answer.title);
   const box = el(
     "section",

@@ -40,17 +40,32 @@ export function startControls() {
 
 function sureControl() {
   const output = el("output", { for: "sure", id: "sure-value" });
-  const slider = el("input", { type: "range", id: "sure", class: "plain", min: "0", max: SURENESS.length - 1, step: "1" });
+  const slider = el("input", {
+    type: "range",
+    id: "sure",
+    class: "plain",
+    min: "0",
+    max: SURENESS.length - 1,
+    step: "1",
+  });
   slider.addEventListener("input", () => choose({ sure: SURENESS[slider.value] }));
   const root = el(
     "div",
     { class: "trade" },
     el("div", { class: "trade-head" }, el("label", { for: "sure" }, "How sure?"), output),
     slider,
-    el("div", { class: "trade-ends soft", "aria-hidden": "true" }, el("span", {}, "says more"), el("span", {}, "errs less")),
+    el(
+      "div",
+      { class: "trade-ends soft", "aria-hidden": "true" },
+      el("span", {}, "says more"),
+      el("span", {}, "errs less"),
+    ),
   );
   const draw = () => {
-    const at = SURENESS.reduce((best, sure, i) => (Math.abs(sure - state.sure) < Math.abs(SURENESS[best] - state.sure) ? i : best), 0);
+    const at = SURENESS.reduce(
+      (best, sure, i) => (Math.abs(sure - state.sure) < Math.abs(SURENESS[best] - state.sure) ? i : best),
+      0,
+    );
     slider.value = at;
     output.textContent = `right ${OFTEN[SURENESS[at]]}`;
     slider.setAttribute("aria-valuetext", output.textContent);
@@ -75,7 +90,12 @@ function candidateControls() {
     { id: "hops", onchange: () => choose({ candidates: { ...state.candidates, hops: Number(hops.value) } }) },
     [1, 2, 3, 4, 5, 6].map((n) => el("option", { value: n }, `${n} ${n === 1 ? "step" : "steps"} away at most`)),
   );
-  const hopsRow = el("div", { class: "more", hidden: true }, el("label", { for: "hops", class: "only-read" }, "How near"), hops);
+  const hopsRow = el(
+    "div",
+    { class: "more", hidden: true },
+    el("label", { for: "hops", class: "only-read" }, "How near"),
+    hops,
+  );
   const branch = searchBox({
     label: "Branch of the hierarchy",
     placeholder: "e.g. bird, tool, fruit",
@@ -138,7 +158,12 @@ function favourControl() {
     el("summary", {}, "Advanced"),
     el("div", { class: "trade-head" }, el("label", { for: "balance" }, "Favour"), output, reset),
     slider,
-    el("div", { class: "trade-ends soft", "aria-hidden": "true" }, el("span", {}, "trained on"), el("span", {}, "never shown")),
+    el(
+      "div",
+      { class: "trade-ends soft", "aria-hidden": "true" },
+      el("span", {}, "trained on"),
+      el("span", {}, "never shown"),
+    ),
     note,
   );
   const draw = () => {
@@ -149,9 +174,14 @@ function favourControl() {
     if (percents !== 0) root.open = true;
     output.textContent = percents === 0 ? "neither" : `${Math.abs(percents)} %`;
     const side = percents > 0 ? "what it was never shown" : "what it was trained on";
-    slider.setAttribute("aria-valuetext", percents === 0 ? "neither" : `${Math.abs(percents)} per cent towards ${side}`);
+    slider.setAttribute(
+      "aria-valuetext",
+      percents === 0 ? "neither" : `${Math.abs(percents)} per cent towards ${side}`,
+    );
     if (!competes()) note.textContent = "Only matters where both sorts compete.";
-    else if (percents === 0) note.textContent = info()?.calibrated_shift === null ? "Both sorts are taken as they come." : "Both sorts are balanced by photos.";
+    else if (percents === 0)
+      note.textContent =
+        info()?.calibrated_shift === null ? "Both sorts are taken as they come." : "Both sorts are balanced by photos.";
     else note.textContent = "How sure it is, is then only a rough figure.";
   };
   return { root, draw };

@@ -27,13 +27,18 @@ export function startExplore() {
       "div",
       { class: "view-head" },
       el("h1", { id: "explore-title" }, el("a", { href: "#explore" }, "Explore")),
-      el("p", { class: "soft" }, "All that it can name has its place. Walk up to what it is a kind of, and down to its kinds."),
+      el(
+        "p",
+        { class: "soft" },
+        "All that it can name has its place. Walk up to what it is a kind of, and down to its kinds.",
+      ),
     ),
     box,
     place,
   );
   on("view", (name, id) => name === "explore" && show(id));
-  for (const event of ["bundles", "settings", "back"]) on(event, () => !view.hidden && here !== undefined && show(here, true));
+  for (const event of ["bundles", "settings", "back"])
+    on(event, () => !view.hidden && here !== undefined && show(here, true));
 }
 
 const path = (id) => `#explore/${encodeURIComponent(id)}`;
@@ -48,7 +53,10 @@ async function show(id, quietly = false) {
   } catch (error) {
     if (here !== id) return;
     const text = error.status === 404 ? "There is no class at this address." : error.message;
-    place.replaceChildren(el("p", { class: "problem" }, text), el("p", {}, el("a", { href: "#explore" }, "Begin with animals, food, tools …")));
+    place.replaceChildren(
+      el("p", { class: "problem" }, text),
+      el("p", {}, el("a", { href: "#explore" }, "Begin with animals, food, tools …")),
+    );
   }
 }
 
@@ -116,15 +124,30 @@ function card(found) {
     ),
     found.lemmas.length > 1 && el("p", { class: "soft" }, `also ${found.lemmas.slice(1).join(", ")}`),
     found.definition && el("p", { class: "definition" }, found.definition),
-    el("p", { class: "soft" }, found.descendants ? `${number(found.descendants)} ${found.descendants === 1 ? "kind" : "kinds"} below it` : "Nothing below it"),
+    el(
+      "p",
+      { class: "soft" },
+      found.descendants
+        ? `${number(found.descendants)} ${found.descendants === 1 ? "kind" : "kinds"} below it`
+        : "Nothing below it",
+    ),
     support(found),
     el(
       "div",
       { class: "row actions" },
       found.descendants > 0 &&
-        el("button", { type: "button", class: "button", "data-focus": "within", onclick: within }, "Answer only within it"),
+        el(
+          "button",
+          { type: "button", class: "button", "data-focus": "within", onclick: within },
+          "Answer only within it",
+        ),
       !state.readOnly &&
-        el("button", { type: "button", class: "button", "data-focus": "grow", onclick: grow }, icon("plus"), "Add a kind of it"),
+        el(
+          "button",
+          { type: "button", class: "button", "data-focus": "grow", onclick: grow },
+          icon("plus"),
+          "Add a kind of it",
+        ),
     ),
     el("details", { class: "id" }, el("summary", {}, "Id"), el("code", {}, found.id)),
     found.parents.length > 0 &&
@@ -172,11 +195,17 @@ function below(found) {
     fresh[0].querySelector("a").focus();
   };
   const more =
-    rest.length > 0 && el("button", { type: "button", class: "quiet", onclick: unfold }, `Show ${number(rest.length)} more`);
+    rest.length > 0 &&
+    el("button", { type: "button", class: "quiet", onclick: unfold }, `Show ${number(rest.length)} more`);
   return el(
     "section",
     { class: "panel", "aria-labelledby": "below-title" },
-    el("h2", { id: "below-title" }, `Kinds of ${found.name} `, el("span", { class: "soft" }, number(found.below.length))),
+    el(
+      "h2",
+      { id: "below-title" },
+      `Kinds of ${found.name} `,
+      el("span", { class: "soft" }, number(found.below.length)),
+    ),
     list,
     more,
   );

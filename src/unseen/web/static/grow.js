@@ -69,7 +69,11 @@ export function startGrow() {
       "div",
       { class: "view-head" },
       el("h1", { id: "grow-title" }, "Grow"),
-      el("p", { class: "soft" }, "Name a thing that is missing and say what it is a kind of. No photo, no training: it takes part in the answers at once."),
+      el(
+        "p",
+        { class: "soft" },
+        "Name a thing that is missing and say what it is a kind of. No photo, no training: it takes part in the answers at once.",
+      ),
     ),
     el("div", { class: "two" }, form, added),
     places,
@@ -92,9 +96,15 @@ async function add(name, definition) {
   submit.textContent = "Adding …";
   problem.hidden = true;
   try {
-    if (!parents.length) throw new Error("Say what kind of thing it is: choose from what is proposed, or search for it.");
+    if (!parents.length)
+      throw new Error("Say what kind of thing it is: choose from what is proposed, or search for it.");
     for (const photo of state.photos) photo.before = photo.answer?.guesses.slice(0, 3) ?? null;
-    const answer = await api.add({ name, parents: parents.map((parent) => parent.id), definition, bundle: state.bundle });
+    const answer = await api.add({
+      name,
+      parents: parents.map((parent) => parent.id),
+      definition,
+      bundle: state.bundle,
+    });
     parents = [];
     form.reset();
     proposals.replaceChildren();
@@ -141,17 +151,19 @@ function startProposals(name, place) {
 }
 
 function drawProposals(place, { name, exists, parents: proposed }) {
-  const there = exists.slice(0, 2).map((one) =>
-    el(
-      "p",
-      { class: "exists" },
-      el("b", {}, name),
-      " exists: ",
-      el("a", { href: `#explore/${encodeURIComponent(one.id)}` }, "look at it"),
-      one.definition ? ` (${one.definition})` : "",
-      ".",
-    ),
-  );
+  const there = exists
+    .slice(0, 2)
+    .map((one) =>
+      el(
+        "p",
+        { class: "exists" },
+        el("b", {}, name),
+        " exists: ",
+        el("a", { href: `#explore/${encodeURIComponent(one.id)}` }, "look at it"),
+        one.definition ? ` (${one.definition})` : "",
+        ".",
+      ),
+    );
   const fresh = proposed.filter((one) => !parents.some((parent) => parent.id === one.id));
   const buttons = fresh.map((one) =>
     el(
@@ -169,7 +181,11 @@ function drawProposals(place, { name, exists, parents: proposed }) {
       one.name,
     ),
   );
-  redraw(place, there, buttons.length > 0 && el("p", { class: "row" }, el("span", { class: "soft" }, "Perhaps a kind of"), buttons));
+  redraw(
+    place,
+    there,
+    buttons.length > 0 && el("p", { class: "row" }, el("span", { class: "soft" }, "Perhaps a kind of"), buttons),
+  );
 }
 
 function drawChips() {
@@ -201,8 +217,16 @@ function drawAdded() {
   parts.form.classList.toggle("off", state.readOnly);
   for (const field of parts.form.elements) field.disabled = state.readOnly;
   const undone = (one) => () => unlearn(one.id, false);
-  const list = el("ul", { class: "added-list" }, [...added].reverse().map((one) => addedRow(one, () => takeOut(one))));
-  const lessons = el("ul", { class: "added-list" }, taught.map((one) => addedRow(one, undone(one))));
+  const list = el(
+    "ul",
+    { class: "added-list" },
+    [...added].reverse().map((one) => addedRow(one, () => takeOut(one))),
+  );
+  const lessons = el(
+    "ul",
+    { class: "added-list" },
+    taught.map((one) => addedRow(one, undone(one))),
+  );
   const nothing = el(
     "p",
     { class: "soft" },
@@ -319,12 +343,23 @@ function drawPlaces() {
       el(
         "figcaption",
         {},
-        reached(photo).map((one) => el("p", {}, el("b", {}, names.get(one.id)), ` is number ${number(one.place)} of ${number(one.of)}`)),
-        el("div", { class: "before-after" }, photo.before && column("Before", photo.before), column("Now", photo.answer.guesses)),
+        reached(photo).map((one) =>
+          el("p", {}, el("b", {}, names.get(one.id)), ` is number ${number(one.place)} of ${number(one.of)}`),
+        ),
+        el(
+          "div",
+          { class: "before-after" },
+          photo.before && column("Before", photo.before),
+          column("Now", photo.answer.guesses),
+        ),
       ),
     ),
   );
-  const none = el("p", { class: "soft" }, `On none of your ${number(watched.length)} photos does it reach the first ${FIRST_PLACES} places.`);
+  const none = el(
+    "p",
+    { class: "soft" },
+    `On none of your ${number(watched.length)} photos does it reach the first ${FIRST_PLACES} places.`,
+  );
   redraw(
     parts.places,
     el("h2", { id: "places-title" }, "On your photos"),

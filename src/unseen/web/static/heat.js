@@ -19,7 +19,8 @@ export async function heatOf(photo, ids) {
       heat.box = found.box;
       for (const map of found.maps) heat.maps.set(map.id, map.cells);
     } catch (error) {
-      if (error.status === 400) heat.problem = error.message; // this network or method has none
+      if (error.status === 400)
+        heat.problem = error.message; // this network or method has none
       else if (!error.gone) console.info(error.message);
     }
   });

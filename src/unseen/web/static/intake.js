@@ -42,10 +42,23 @@ function dropArea() {
     event.target.value = "";
   };
   const input = (id, label, more) =>
-    el("input", { type: "file", id, accept: "image/*", class: "only-read", "aria-label": label, onchange: take, ...more });
+    el("input", {
+      type: "file",
+      id,
+      accept: "image/*",
+      class: "only-read",
+      "aria-label": label,
+      onchange: take,
+      ...more,
+    });
   const live =
     navigator.mediaDevices?.getUserMedia &&
-    el("button", { type: "button", class: "button live", id: "live", onclick: liveCamera }, icon("camera"), "Live camera");
+    el(
+      "button",
+      { type: "button", class: "button live", id: "live", onclick: liveCamera },
+      icon("camera"),
+      "Live camera",
+    );
   return el(
     "div",
     { class: "drop", id: "drop" },

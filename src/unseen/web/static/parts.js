@@ -71,7 +71,10 @@ export function partChooser(stage, photo) {
         choosing[2] = Math.max(choosing[0] + 0.1, Math.min(1, choosing[2] + x));
         choosing[3] = Math.max(choosing[1] + 0.1, Math.min(1, choosing[3] + y));
       } else {
-        const [dx, dy] = [Math.max(-choosing[0], Math.min(1 - choosing[2], x)), Math.max(-choosing[1], Math.min(1 - choosing[3], y))];
+        const [dx, dy] = [
+          Math.max(-choosing[0], Math.min(1 - choosing[2], x)),
+          Math.max(-choosing[1], Math.min(1 - choosing[3], y)),
+        ];
         choosing = [choosing[0] + dx, choosing[1] + dy, choosing[2] + dx, choosing[3] + dy];
       }
       show(choosing);

@@ -51,7 +51,8 @@ async function lookAt(photo) {
   try {
     photo.file = await shrink(photo.file);
     const most = state.limits.file_bytes;
-    if (photo.file.size > most) throw new Error(`This file is larger than ${Math.round(most / 1e6)} MB: make it smaller.`);
+    if (photo.file.size > most)
+      throw new Error(`This file is larger than ${Math.round(most / 1e6)} MB: make it smaller.`);
     const asked = ranking();
     const onprogress = (part) => {
       photo.progress = part;
@@ -60,7 +61,9 @@ async function lookAt(photo) {
     const found = await api.classify(photo.file, photo.name, asked, { onprogress, signal: controller.signal });
     state.classes = found.classes;
     take(photo, found.photos[0]);
-    announce(`${photo.name}: ${verdictText(photo.answer.verdict)}. Best guess: ${photo.answer.guesses[0]?.title ?? "none"}`);
+    announce(
+      `${photo.name}: ${verdictText(photo.answer.verdict)}. Best guess: ${photo.answer.guesses[0]?.title ?? "none"}`,
+    );
     if (JSON.stringify(asked) !== JSON.stringify(ranking())) rerank();
     else settle();
   } catch (error) {
@@ -132,9 +135,11 @@ export function judge(photo, judged) {
 export async function restore() {
   const records = await store.kept();
   if (!records.length) return;
-  state.photos = records.map((record) => Object.assign(makePhoto(record.file, record.name), record, {
-    state: record.answer ? "done" : "waiting",
-  }));
+  state.photos = records.map((record) =>
+    Object.assign(makePhoto(record.file, record.name), record, {
+      state: record.answer ? "done" : "waiting",
+    }),
+  );
   state.current = state.photos[0];
   emit("photos");
   emit("judged");

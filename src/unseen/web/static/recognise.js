@@ -6,6 +6,7 @@ import { cellsOf, heatOf, paint } from "./heat.js";
 import { partChooser } from "./parts.js";
 import { judge, removePhoto, retry, select, show } from "./photos.js";
 import { on, state } from "./state.js";
+import { sunburst } from "./sunburst.js";
 import { teachFold } from "./teach.js";
 import { fadingWay, verdictWords } from "./verdict.js";
 import { showWhy } from "./why.js";
@@ -22,7 +23,8 @@ export function startRecognise() {
       card = state.current && makeCard(state.current);
       place.replaceChildren(...(card ? [card.root] : []));
       if (card) drawCard();
-      if (card && (narrow.matches || card.root.getBoundingClientRect().top < 64)) card.root.scrollIntoView({ block: "start" });
+      if (card && (narrow.matches || card.root.getBoundingClientRect().top < 64))
+        card.root.scrollIntoView({ block: "start" });
     }
     drawTiles(tiles);
   });
@@ -45,19 +47,32 @@ function makeCard(photo) {
   });
   const gone = el(
     "button",
-    { type: "button", class: "icon-button remove", "aria-label": `Remove ${photo.name}`, onclick: () => removePhoto(photo) },
+    {
+      type: "button",
+      class: "icon-button remove",
+      "aria-label": `Remove ${photo.name}`,
+      onclick: () => removePhoto(photo),
+    },
     icon("close"),
   );
   const side = el("div", { class: "answers-side" });
+  const burst = el("div", { class: "burst-place" });
   const why = el("section", { class: "why", id: `why-${photo.key}`, "aria-label": "Why", hidden: true });
   const root = el(
     "article",
     { class: "card", id: photo.key, "aria-label": photo.name, "aria-busy": "true" },
-    el("figure", { class: "photo-frame" }, stage, el("figcaption", {}, el("span", {}, photo.name), chooser), gone),
+    el(
+      "figure",
+      { class: "photo-frame" },
+      stage,
+      el("figcaption", {}, el("span", {}, photo.name), chooser),
+      gone,
+      burst,
+    ),
     side,
     why,
   );
-  return { photo, root, canvas, side, why, teach: teachFold(photo) };
+  return { photo, root, canvas, side, why, burst, teach: teachFold(photo) };
 }
 
 function drawCard() {
@@ -89,6 +104,7 @@ function drawCard() {
   });
   redraw(side.querySelector(".judge-place"), judging(photo));
   card.teach.hidden = state.readOnly;
+  card.burst.replaceChildren(sunburst(photo.answer, 300));
   if (photo.selected !== null) showWhy(why, photo);
 }
 
@@ -103,7 +119,8 @@ function drawProgress() {
       { class: "waiting" },
       el("span", { class: "spinner", "aria-hidden": "true" }),
       words,
-      photo.cancel && el("button", { type: "button", class: "quiet", "data-focus": "cancel", onclick: photo.cancel }, "Cancel"),
+      photo.cancel &&
+        el("button", { type: "button", class: "quiet", "data-focus": "cancel", onclick: photo.cancel }, "Cancel"),
     ),
   );
 }
@@ -113,7 +130,10 @@ async function look(photo, id) {
   const { canvas } = card;
   card.looks = id;
   if (id === null) return paint(canvas, photo, null);
-  await heatOf(photo, photo.answer.guesses.map((guess) => guess.id));
+  await heatOf(
+    photo,
+    photo.answer.guesses.map((guess) => guess.id),
+  );
   if (card?.photo === photo && card.looks === id) paint(canvas, photo, cellsOf(photo, id));
 }
 
@@ -152,7 +172,11 @@ function drawTiles(place) {
 
 function tile(photo) {
   const words =
-    photo.state === "done" ? verdictText(photo.answer.verdict) : photo.state === "failed" ? "Could not be read" : "Looking …";
+    photo.state === "done"
+      ? verdictText(photo.answer.verdict)
+      : photo.state === "failed"
+        ? "Could not be read"
+        : "Looking …";
   return el(
     "li",
     {},

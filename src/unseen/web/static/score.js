@@ -18,12 +18,19 @@ export function startScore() {
       el(
         "p",
         { class: "score-line" },
-        judged.length ? [el("b", {}, `${right} of ${judged.length}`), " right, by your marks"] : "Mark answers as right or wrong to keep a score.",
+        judged.length
+          ? [el("b", {}, `${right} of ${judged.length}`), " right, by your marks"]
+          : "Mark answers as right or wrong to keep a score.",
       ),
       el(
         "p",
         { class: "row" },
-        el("button", { type: "button", class: "quiet", id: "export", onclick: () => download(done) }, icon("save"), "Answers as a table (CSV)"),
+        el(
+          "button",
+          { type: "button", class: "quiet", id: "export", onclick: () => download(done) },
+          icon("save"),
+          "Answers as a table (CSV)",
+        ),
         el("button", { type: "button", class: "quiet", id: "forget", onclick: removeAll }, "Forget all photos"),
       ),
     );

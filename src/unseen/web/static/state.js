@@ -55,7 +55,8 @@ export async function loadBundles() {
 
 // -- settings ----------------------------------------------------------------------------------------------------
 
-const settings = () => structuredClone((({ candidates, sure, balance, bundle }) => ({ candidates, sure, balance, bundle }))(state));
+const settings = () =>
+  structuredClone((({ candidates, sure, balance, bundle }) => ({ candidates, sure, balance, bundle }))(state));
 let answered = null; // the settings that the answers on the page are for
 
 export function choose(change) {

@@ -13,7 +13,9 @@ export function sunburst(answer, size = 340) {
   const below = new Map();
   for (const node of lit) below.set(node.parent, [...(below.get(node.parent) || []), node]);
   const kids = (node) =>
-    (below.get(node.id) || []).filter((child) => child.probability >= 0.01).sort((a, b) => b.probability - a.probability);
+    (below.get(node.id) || [])
+      .filter((child) => child.probability >= 0.01)
+      .sort((a, b) => b.probability - a.probability);
   const middle = size / 2;
   const hole = size * 0.13;
   const drawing = svg("svg", {

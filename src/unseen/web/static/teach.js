@@ -22,7 +22,11 @@ export function teachFold(photo) {
     "details",
     { class: "teach" },
     el("summary", {}, "This is a …"),
-    el("p", { class: "soft" }, "Say what it is, and this photo is its example. Known or new: the answers change at once."),
+    el(
+      "p",
+      { class: "soft" },
+      "Say what it is, and this photo is its example. Known or new: the answers change at once.",
+    ),
     box,
     kind,
     problem,
@@ -31,12 +35,21 @@ export function teachFold(photo) {
   /** A new class needs something to be a kind of. */
   async function askKind(name) {
     const choose = (parent) => learn({ name, parents: [parent.id] }, name);
-    const search = searchBox({ label: `What kind of thing is ${name}?`, placeholder: "e.g. dog, cup, tool", onpick: choose });
+    const search = searchBox({
+      label: `What kind of thing is ${name}?`,
+      placeholder: "e.g. dog, cup, tool",
+      onpick: choose,
+    });
     redraw(kind, el("p", {}, "What kind of thing is ", el("b", {}, name), "?"), search);
     search.input.focus();
     const found = await api.suggest(name, state.bundle).catch(() => ({ parents: [] }));
     const buttons = found.parents.map((parent) =>
-      el("button", { type: "button", class: "chip-button", title: parent.definition, onclick: () => choose(parent) }, icon("plus"), parent.name),
+      el(
+        "button",
+        { type: "button", class: "chip-button", title: parent.definition, onclick: () => choose(parent) },
+        icon("plus"),
+        parent.name,
+      ),
     );
     if (buttons.length) kind.append(el("p", { class: "row" }, el("span", { class: "soft" }, "Perhaps"), buttons));
   }

@@ -11,14 +11,29 @@ export function verdictWords({ verdict, guesses, calibrated }, level = "h2") {
   const unknown = verdict.id === null;
   const heading = unknown
     ? el(level, {}, "I don't know what this is.")
-    : el(level, {}, el("span", { class: "hedge" }, hedge(verdict)), ` ${article(verdict.name)}`, el("b", {}, verdict.name), ".");
-  const says = best && best.id !== verdict.id && [
-    unknown ? "If I had to guess: " : "Best guess: ",
-    el("b", { title: percent(best.probability) }, best.title),
-    best.probability < 0.3 ? ", but it may well be another." : ".",
-  ];
-  const rough = !calibrated && el("p", { class: "soft rough" }, "How sure it is, is only a rough figure for this model.");
-  return el("div", { class: `verdict verdict-${verdict.level}` }, heading, says && el("p", { class: "best" }, says), rough);
+    : el(
+        level,
+        {},
+        el("span", { class: "hedge" }, hedge(verdict)),
+        ` ${article(verdict.name)}`,
+        el("b", {}, verdict.name),
+        ".",
+      );
+  const says = best &&
+    best.id !== verdict.id && [
+      unknown ? "If I had to guess: " : "Best guess: ",
+      el("b", { title: percent(best.probability) }, best.title),
+      best.probability < 0.3 ? ", but it may well be another." : ".",
+    ];
+  const rough =
+    !calibrated && el("p", { class: "soft rough" }, "How sure it is, is only a rough figure for this model.");
+  return el(
+    "div",
+    { class: `verdict verdict-${verdict.level}` },
+    heading,
+    says && el("p", { class: "best" }, says),
+    rough,
+  );
 }
 
 /** Nodes from the top down to the best guess, the last few of them. */
@@ -42,5 +57,7 @@ export function fadingWay(answer) {
       step.style.setProperty("--sure", Math.round(100 * node.probability) / 100);
       return step;
     });
-  return steps.length ? el("ol", { class: "way", "aria-label": "From the general to the particular, and how sure" }, steps) : null;
+  return steps.length
+    ? el("ol", { class: "way", "aria-label": "From the general to the particular, and how sure" }, steps)
+    : null;
 }

@@ -5,7 +5,7 @@ import { el, skeleton } from "./dom.js";
 import { info, ranking, state } from "./state.js";
 import { sunburst } from "./sunburst.js";
 import { fadingWay } from "./verdict.js";
-import { article, number } from "./words.js";
+import { article, number, percent } from "./words.js";
 
 const STORY = "cat"; // the sample that is told about
 
@@ -39,23 +39,31 @@ async function tell(place) {
   const found = (await api.classify(file, `${STORY}.jpg`, { ...ranking(), candidates: "any" })).photos[0];
   const { columns } = await api.compare({ token: found.token, k: 1, bundles: [state.bundle] });
   const alone = columns[0].labels[0];
-  const now = found.guesses.find((guess) => !guess.seen && guess.id !== alone.id) || found.guesses[0];
+  const fresh = (one) => one && one.mark !== "seen" && one.mark !== "link" && one.id !== alone.id;
+  const verdict = found.lit.find((node) => node.id === found.verdict.id);
+  const now = fresh(verdict) ? verdict : found.guesses.find(fresh) || found.guesses[0];
   place.replaceChildren(
     el("img", { src: `/static/samples/${STORY}.jpg`, alt: "A sample: a cat", class: "story-photo" }),
     el(
       "div",
       { class: "story-words" },
       el("p", {}, "The network alone says ", el("em", {}, alone.name), "."),
-      el("p", {}, "Now it can say ", el("em", {}, now.title ?? now.name), now.seen ? "." : ", which it was never shown."),
       el(
         "p",
         {},
-        found.verdict.id === null
-          ? "And when it does not know, it says so."
-          : ["And it says of what it is sure: ", article(found.verdict.name), el("em", {}, found.verdict.name), "."],
+        "Now it can say ",
+        el("em", {}, now.title ?? now.name),
+        fresh(now) ? ", which it was never shown." : ".",
       ),
+      el("p", {}, sureness(found.verdict, now)),
       fadingWay(found),
     ),
     el("div", { class: "story-burst" }, sunburst(found, 300)),
   );
+}
+
+function sureness(verdict, now) {
+  if (verdict.id === null) return "And when it does not know, it says so.";
+  if (verdict.id === now.id) return `It is ${percent(verdict.probability)} sure of that.`;
+  return ["And it says of what it is sure: ", article(verdict.name), el("em", {}, verdict.name), "."];
 }

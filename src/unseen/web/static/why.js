@@ -48,7 +48,12 @@ const knownTitle = (guess) =>
 async function showPhotoPart(place, photo, guess, others) {
   const title = el("h3", {}, "What in the photo?");
   const canvas = el("canvas", { class: "heat", width: "448", height: "448", "aria-hidden": "true" });
-  const picture = el("div", { class: "photo-stage heat-picture" }, el("img", { src: photo.url, alt: "", class: "photo" }), canvas);
+  const picture = el(
+    "div",
+    { class: "photo-stage heat-picture" },
+    el("img", { src: photo.url, alt: "", class: "photo" }),
+    canvas,
+  );
   const told = el("p", { class: "soft" });
   const select = el(
     "select",
@@ -60,7 +65,14 @@ async function showPhotoPart(place, photo, guess, others) {
   place.replaceChildren(title, skeleton(4));
   const heat = await heatOf(photo, [guess.id, ...others.map((one) => one.id)]);
   if (heat.problem || !cellsOf(photo, guess.id)) {
-    place.replaceChildren(title, el("p", { class: "soft" }, heat.problem ? "This model cannot show where in the photo it looks." : "Not known: the server did not tell."));
+    place.replaceChildren(
+      title,
+      el(
+        "p",
+        { class: "soft" },
+        heat.problem ? "This model cannot show where in the photo it looks." : "Not known: the server did not tell.",
+      ),
+    );
     return;
   }
   place.replaceChildren(title, picture, told, others.length ? against : "");

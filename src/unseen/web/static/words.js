@@ -57,7 +57,8 @@ export const modelName = (name) => (name === "default" ? "Built-in" : name);
 
 /** A sentence for a file that could not be read, without the words of programs. */
 export function unreadable(why) {
-  if (/not a picture in any format/.test(why)) return "This file is not a picture that can be read here. Try a JPEG or PNG.";
+  if (/not a picture in any format/.test(why))
+    return "This file is not a picture that can be read here. Try a JPEG or PNG.";
   if (/pixels are more than/.test(why)) return "This picture is too large. Make it smaller, or cut out a part.";
   if (/cannot be decoded/.test(why)) return "This file is damaged: it cannot be read to its end.";
   return /^(is|has|cannot|was) /.test(why) ? `This file ${why}` : why;
