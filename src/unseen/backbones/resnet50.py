@@ -101,8 +101,9 @@ class ResNet50(nn.Module):
 
 def resnet50_transform() -> PhotoTransform:
     """The central 224 of 256 pixels, bilinear, minus the mean colour; the converter has turned BGR into RGB."""
-    mean = tuple(value / 255 for value in MEAN)
-    return PhotoTransform(SIZE, resize=RESIZE, mean=mean, std=(1 / 255,) * 3, interpolation="bilinear")
+    red, green, blue = (value / 255 for value in MEAN)
+    std = (1 / 255, 1 / 255, 1 / 255)
+    return PhotoTransform(SIZE, resize=RESIZE, mean=(red, green, blue), std=std, interpolation="bilinear")
 
 
 def resnet50_file() -> Path:

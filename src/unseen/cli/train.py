@@ -63,7 +63,8 @@ def train(
         ),
     ] = None,
     features: Annotated[
-        Path | None, typer.Option(help="For methods that learn from photos: a feature store, or .npz with features and labels.")
+        Path | None,
+        typer.Option(help="For methods that learn from photos: a feature store, or .npz with features and labels."),
     ] = None,
     epochs: Annotated[int | None, typer.Option(min=1, help="Epochs, for the methods that have any.")] = None,
     setting: Annotated[

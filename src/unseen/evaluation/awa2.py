@@ -71,10 +71,15 @@ class AWA2Store:
     """Reads like the feature store that it is made of, with ids for AWA2's names."""
 
     def __init__(self, store: Any, ids: dict[str, str]):
-        self.store, self.ids, self.path = store, ids, getattr(store, "path", None)
+        self.store: Any = store
+        self.ids: dict[str, str] = ids
+        self.path = getattr(store, "path", None)
 
     def classes(self) -> dict[str, int]:
-        return {self.ids.get(name, name): photos for name, photos in self.store.classes().items()}
+        return {self._id(name): photos for name, photos in self.store.classes().items()}
+
+    def _id(self, name: str) -> str:
+        return self.ids.get(name, name)
 
     def unreadable_count(self) -> int:
         return self.store.unreadable_count()
@@ -82,9 +87,9 @@ class AWA2Store:
     def batches(self, size: int = 1024, classes: Collection[str] | None = None) -> Iterator[FeatureBatch]:
         names = None
         if classes is not None:
-            names = {name for name in self.store.classes() if self.ids.get(name, name) in classes}
+            names = {name for name in self.store.classes() if self._id(name) in classes}
         for features, found, paths in self.store.batches(size, names):
-            yield FeatureBatch(features, [self.ids.get(name, name) for name in found], paths)
+            yield FeatureBatch(features, [self._id(name) for name in found], paths)
 
     def seen_matrix(self, ids: Sequence[str]) -> SeenFeatures:
         """All photos of the classes `ids`; labels are positions in it."""

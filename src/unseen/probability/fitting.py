@@ -83,9 +83,10 @@ class Sample:
 
     def probabilities(self, numbers: ProbabilityNumbers, photos: np.ndarray | slice = slice(None)) -> np.ndarray:
         """n x (M + U) for some of the photos, with the gate read from `response`."""
-        arrays = (torch.from_numpy(part[photos]) for part in (self.logits, self.seen_scores, self.scores))
+        arrays = (self.logits, self.seen_scores, self.scores)
+        logits, seen_scores, scores = (torch.from_numpy(array[photos]) for array in arrays)
         half = replace(numbers, gate_slope=0.0, gate_lean=0.0, gate_offset=0.0)  # each group sums to 1/2
-        parts = half.log_probabilities(*arrays, torch.arange(len(self.seen)), self.climb)
+        parts = half.log_probabilities(logits, seen_scores, scores, torch.arange(len(self.seen)), self.climb)
         seen, unseen = (2 * part.exp().numpy() for part in parts)
         gate = self.gate(numbers)[photos, None].astype(np.float32)
         return np.concatenate([gate * seen, (1 - gate) * unseen], axis=1)

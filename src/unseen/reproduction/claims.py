@@ -74,7 +74,8 @@ def _main(rows: list[dict]) -> list[str]:
     if {"DGP", "SGCN"} <= set(by):
         found.append(_compare("DGP is at least level with SGCN", by["DGP"], by["SGCN"], "DGP", "SGCN"))
     values = {label: _first(row) for label, row in by.items()}
-    listed = ", ".join(f"{label} {values[label]:.1f}" for label in sorted(by, key=lambda x: values[x], reverse=True))
+    order = sorted(by, key=lambda label: values[label] or 0.0, reverse=True)
+    listed = ", ".join(f"{label} {values[label]:.1f}" for label in order)
     return [*found, f"Order on unseen classes (first list, Hit@1): {listed}."] if by else []
 
 

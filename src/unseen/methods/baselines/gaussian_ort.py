@@ -88,7 +88,9 @@ class GaussianOrt(Method):
         loss = model.train(int(steps), run)
         state = {"map": model.weights(), "centre": model.centre, "ratio": np.array([model.ratio()], np.float32)}
         chosen = {"sigma": sigma, "steps": int(steps)}
-        extra = {} if accuracy is None else {"hidden_hit@1": round(100 * accuracy, 2), "rule_agrees": round(agrees, 4)}
+        extra = {}
+        if accuracy is not None and agrees is not None:
+            extra = {"hidden_hit@1": round(100 * accuracy, 2), "rule_agrees": round(agrees, 4)}
         record = FitRecord(loss=loss, weights=state["map"].size, chosen=chosen, extra=extra)
         return Solution(self.predict(problem, state), Unit(model.mean), state, record, self.answers(problem))
 

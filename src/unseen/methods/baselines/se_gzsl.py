@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
@@ -255,7 +255,8 @@ class _Networks:
 
     def generator_arrays(self) -> dict[str, np.ndarray]:
         """The generator's weights, as `_generate` takes them."""
-        first, last = self.generator[0], self.generator[2]
+        first: Any = self.generator[0]
+        last: Any = self.generator[2]
         weight, bias, output, output_bias = (
             tensor.detach().cpu().numpy().copy() for tensor in (first.weight, first.bias, last.weight, last.bias)
         )
