@@ -272,8 +272,13 @@ class Taxonomy:
     def path_to_root(self, id: str) -> list[str]:
         """From a class up to its nearest root, both included."""
         row = self.index(id)
-        root = next(above for above in paths.climb(self._up, row) if not self.parents(self.ids[above]))
-        return self._ids(paths.way_up(self._up, row, root))
+        if row not in self._ways_up:  # every label of every photo asks
+            self._ways_up[row] = paths.way_to_root(self._up, row)
+        return self._ids(self._ways_up[row])
+
+    @cached_property
+    def _ways_up(self) -> dict[int, list[int]]:
+        return {}
 
     # --- names --------------------------------------------------------------------------------------------------------
 

@@ -169,9 +169,18 @@ def climb(graph: Graph, row: int) -> dict[int, tuple[int, int]]:
 
 def way_up(graph: Graph, row: int, top: int) -> list[int]:
     """The rows of a shortest way from `row` up to its ancestor `top`, both included."""
-    reached = climb(graph, row)
+    return _retrace(climb(graph, row), top)
+
+
+def way_to_root(graph: Graph, row: int) -> list[int]:
+    """The rows of a shortest way from `row` up to its nearest root, both included."""
+    ptr, reached = graph[0], climb(graph, row)
+    return _retrace(reached, next(above for above in reached if ptr[above] == ptr[above + 1]))
+
+
+def _retrace(reached: dict[int, tuple[int, int]], top: int) -> list[int]:
     way = [top]
-    while way[-1] != row:
+    while reached[way[-1]][0]:
         way.append(reached[way[-1]][1])
     return way[::-1]
 
