@@ -236,7 +236,7 @@ class Service:
         folder = self.save_folder / slug(name)
         with self._growing:
             if folder.exists():
-                raise Refused(409, f"There is a bundle named {folder.name} already: choose another name.")
+                raise Refused(409, f"The name {folder.name} is taken: choose another one.")
             saved = sum(1 for _ in self.save_folder.glob("*/bundle.json"))
             if saved >= MAX_SAVED:
                 raise Refused(409, f"{saved} bundles were saved already: remove some from the server's save folder.")
