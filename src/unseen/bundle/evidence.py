@@ -23,7 +23,8 @@ from unseen.bundle.lessons import Lesson
 from unseen.methods.projections import Append1, Projection, Unit
 
 NOISE = 1.0
-"""Of one photo, in units of the prior variance of a class of which nothing is known; see tools/learn_teaching.py."""
+"""Of one photo, in units of the variance of a class of which nothing is known: with it, seen classes that were hidden
+and then taught come nearest to the network's own classifiers (`benchmarks/teaching.py choose`, four networks)."""
 DOUBT = 0.75
 """Of a prediction whose method cannot tell: the median of kin's on hidden seen classes."""
 SEEN_DOUBT = 0.01
@@ -52,13 +53,13 @@ class Reference:
         return float(np.hypot(self.length, np.linalg.norm(self.mean)))
 
 
-def weigh(photos: int, doubt: float) -> float:
+def weigh(photos: int, doubt: float, noise: float = NOISE) -> float:
     """a: how much photos count against the prediction, 0..1.
 
     >>> weigh(0, 0.75), round(weigh(1, 0.75), 2), round(weigh(10, 0.75), 2)
     (0.0, 0.43, 0.88)
     """
-    return photos * doubt / (photos * doubt + NOISE)
+    return photos * doubt / (photos * doubt + noise)
 
 
 def remaining_doubt(photos: int, doubt: float) -> float:
