@@ -49,7 +49,7 @@ class NoPhotos:
             raise AttributeError(name)
         raise UnseenError(
             "This network is a linear layer over features, it takes no photos: give it rows of features, "
-            "with model.classify_features(x) or --features FILE."
+            "with model.classify_features(x) or a file of features."
         )
 
 

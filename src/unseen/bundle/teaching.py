@@ -100,7 +100,7 @@ def _check_classes(bundle: Bundle, ids: Sequence[str]) -> None:
     if others:
         raise UnseenError(
             f"{', '.join(others[:5])}: no class of the bundle, but a node that connects others. Make it a class with "
-            "`unseen add --id` before it is taught"
+            "`unseen add` before it is taught"
         )
 
 

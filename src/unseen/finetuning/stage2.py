@@ -81,7 +81,7 @@ def finetune(
     if bundle.taught:
         raise UnseenError(
             f"{len(bundle.taught):,} classes were taught with photos as the network sees them now: finetune first and "
-            "teach afterwards, or make them forget with `unseen teach --forget`"
+            "teach afterwards, or make them forget with `unseen teach`"
         )
     if workers < 0:
         raise UnseenError(f"the number of workers must be 0 or more, not {workers}")
