@@ -100,7 +100,7 @@ def test_explanations_in_json(here, unseen):
         (("photo.png", *BUNDLE, "--seen-shift", "nan"), "--seen-shift must be a finite number, not nan"),
         (("photo.png", *BUNDLE, "--seen-shift", "inf"), "--seen-shift must be a finite number, not inf"),
         (("photo.png", *BUNDLE, "--heatmap", "map.png"), "There is no heat map for"),
-        (("photo.png", "photo.png", *BUNDLE, "--heatmap", "map.png"), "--heatmap takes one photo, not 2"),
+        (("photo.png", "other.png", *BUNDLE, "--heatmap", "map.png"), "--heatmap takes one photo, not 2"),
         (("*.bmp", *BUNDLE), "*.bmp: no file matches"),
         (("photo.png", "--bundle", "bundle", "--device", "tpu9"), "the device 'tpu9' cannot be used here"),
         (("photo.png", "--bundle", "bundle", "--device", "meta"), "the device 'meta' cannot be used here"),
@@ -127,3 +127,42 @@ def test_a_network_that_has_changed_is_told(here, unseen):
     finally:
         sys.modules.pop("cli_networks", None)
     assert done.code == 1 and "was made for other weights of cli_networks:build" in done.err
+
+
+def test_labels_in_a_file(here, unseen):
+    Path("many/deep").mkdir(parents=True)
+    for seed in range(3):
+        small_photo(seed).save(f"many/deep/{seed}.png")
+    Path("many/notes.txt").write_text("no photo")
+    done = unseen("classify", "many", "many/deep/0.png", "--out", "many/labels.csv", *BUNDLE, "-k", 2, "--json")
+    assert done.code == 0, done.err
+    assert set(done.json) == {"out", "labelled", "already", "unreadable", "seconds", "photos_per_s"}
+    assert (done.json["labelled"], done.json["already"]) == (3, 0)
+    assert [item["photo"] for item in done.json["unreadable"]] == ["many/notes.txt"]
+    assert done.err.count("many/notes.txt") == 1
+    lines = Path("many/labels.csv").read_text().splitlines()
+    assert [line.partition(",")[0] for line in lines] == [
+        "photo",
+        *(f"many/deep/{seed}.png" for seed in range(3)),
+        "many/notes.txt",
+    ]
+    small_photo(3).save("many/deep/3.png")
+    done = unseen("classify", "many", "--out", "many/labels.csv", *BUNDLE, "-k", 2)
+    assert done.code == 0 and "1 photos labelled in many/labels.csv, 4 were there" in " ".join(done.out.split())
+    assert Path("many/labels.csv").read_text().splitlines()[:5] == lines
+    assert done.out.count("many/labels.csv") == 1 and "many/deep" not in done.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (("--out", "labels.txt"), 1, "labels.txt: labels are written as .csv or .jsonl"),
+        (("--out", "labels.csv", "--explain"), 2, "--out takes no --features, --explain"),
+        (("--out", "labels.csv", "--candidates", "some"), 1, "no candidates named 'some'"),
+        (("--out", "classes.csv"), 1, "classes.csv: is not a file of labels"),
+    ],
+)
+def test_mistakes_with_a_file_of_labels(here, unseen, arguments, code, says):
+    Path("classes.csv").write_text("id,name\nx,y\n")
+    done = unseen("classify", "photo.png", *BUNDLE, *arguments)
+    assert done.code == code and says in done.err.replace("│", "").replace("  ", " ")

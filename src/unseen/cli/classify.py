@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     examples="""
     unseen classify photo.jpg
     unseen classify holiday/ --candidates unseen -k 3
+    unseen classify archive/ --out labels.csv
     unseen classify 'photos/*.jpg' --candidates subtree:feline --json
     unseen classify photo.jpg --sure 0.8
     unseen classify holiday/ --level 7
@@ -40,6 +41,10 @@ def classify(
         list[str] | None, typer.Argument(help="Photos, folders, quoted globs, or - for standard input.")
     ] = None,
     features: FeaturesOption = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Write the labels to this .csv or .jsonl as they come; what it has already is left out."),
+    ] = None,
     bundle: Annotated[Path | None, typer.Option(help="The bundle; the default one is made on first use.")] = None,
     candidates: Annotated[str, typer.Option(help=CANDIDATES_HELP)] = "any",
     k: Annotated[int, typer.Option("-k", min=1, help="How many labels a photo gets.")] = 5,
@@ -67,6 +72,11 @@ def classify(
 
     if bool(photos) == (features is not None):
         raise typer.BadParameter("name photos, or a file of features with --features; one of the two")
+    if out is not None:
+        if features or explain or heatmap or bins or level is not None:
+            raise typer.BadParameter("--out takes no --features, --explain, --heatmap, --bins or --level")
+        write_labels(photos or [], out, bundle, device, trust_code, json_, k, candidates, seen_shift, sure)
+        return
     names, sources = read_arguments(photos or [])
     model = open_model(bundle, device, trust_code)
     nodes = chosen_nodes(model.bundle.taxonomy, bins, level)
@@ -100,6 +110,25 @@ def classify(
     }
     emit(result, json_, lambda: _show(model, result, answers, reasons, unreadable))
     if not answers:
+        raise typer.Exit(1)
+
+
+def write_labels(
+    photos: Sequence[str], out: Path, bundle: Path | None, device: str, trust_code: bool, json_: bool, *settings: Any
+) -> None:
+    """The labels of photos into a file; `settings` are those of `label_photos`."""
+    from unseen.recognition.batches import check_format, label_photos
+
+    check_format(out)
+    places = zip(*read_arguments(photos, but=out), strict=True)
+    done = label_photos(open_model(bundle, device, trust_code), [*places], out, *settings, show_progress=True)
+    result = done.as_dict()
+    for item in done.unreadable:
+        say(f"[red]unreadable[/red] {escaped(item.photo)}: {escaped(item.why)}")
+    before = f", {done.already:,} were there" if done.already else ""
+    rate = f" ({result['photos_per_s']:,} photos/s)" if done.labelled else ""
+    emit(result, json_, lambda: stdout.print(f"{done.labelled:,} photos labelled in {escaped(out)}{before}{rate}."))
+    if not done.labelled and not done.already:
         raise typer.Exit(1)
 
 
@@ -159,17 +188,17 @@ def open_model(bundle: Path | None, device: str, trust_code: bool = False) -> Ze
     return load(default_bundle(tell) if bundle is None else bundle, device=device, trust_code=trust_code)
 
 
-def read_arguments(arguments: Iterable[str]) -> tuple[list[str], list[Source]]:
-    """The photos named on the command line: the name to show for each, and what to read."""
+def read_arguments(arguments: Iterable[str], but: Path | None = None) -> tuple[list[str], list[Source]]:
+    """The photos named on the command line, each once: the name to show for it, and what to read."""
     from unseen.photos import find_photos
 
-    found: list[tuple[str, Source]] = []
-    for argument in arguments:
+    found: dict[str, Source] = {}
+    for argument in dict.fromkeys(arguments):
         if argument == "-":
-            found.append(("-", sys.stdin.buffer.read()))
+            found["-"] = sys.stdin.buffer.read()
         else:
-            found += [(str(path), path) for path in find_photos(argument)]
-    return [name for name, _ in found], [source for _, source in found]
+            found |= {str(path): path for path in find_photos(argument) if path != but}
+    return list(found), list(found.values())
 
 
 def explain_best(model: ZeroShotClassifier, answers: Iterable[tuple[str, Answer]]) -> dict[str, Explanation]:

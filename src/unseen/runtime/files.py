@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TextIO
 
 from unseen.errors import UnseenError
 
@@ -43,14 +44,15 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 @contextmanager
-def locked(path: Path, refusal: str) -> Iterator[None]:
-    """Hold a lock on a file; where another process holds it, an error says `refusal`.
+def locked(path: Path, refusal: str) -> Iterator[TextIO]:
+    """Hold a lock on a file, which is open for reading and appending; where another process holds it, an error says
+    `refusal`. Closing the file ends the lock, even if it was opened once more: use this one.
 
     The lock ends with the process in any case. Where the system or the file system has no locks, nothing is checked.
     """
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        file = open(path, "a")  # noqa: SIM115
+        file = open(path, "a+", encoding="utf-8")  # noqa: SIM115
     with file:
         try:
             if fcntl is not None:
@@ -59,7 +61,7 @@ def locked(path: Path, refusal: str) -> Iterator[None]:
             raise UnseenError(refusal) from None
         except OSError:
             pass
-        yield
+        yield file
 
 
 def sha256(path: Path | str) -> str:
