@@ -138,7 +138,7 @@ def test_candidates_down_to_a_branch_found_by_name_with_the_keyboard(page):
     box.send_keys(Keys.ARROW_DOWN)
     assert box.get_attribute("aria-activedescendant") == "branch-list-0"
     box.send_keys(Keys.ENTER)
-    page.until("return !document.getElementById('count').textContent.startsWith('2')")
+    page.until("return parseInt(document.getElementById('count').textContent.replace(',', '')) < 100")  # wildcats
     page.settle()
     assert page.ids() and page.run("return new URLSearchParams(location.search).get('among')").startswith("branch:n0")
     for id in page.ids():
