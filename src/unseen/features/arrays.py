@@ -5,7 +5,9 @@ What measures or learns takes them like a feature store.
 
 from __future__ import annotations
 
+import struct
 import zipfile
+import zlib
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
@@ -17,6 +19,10 @@ from unseen.errors import UnseenError
 from unseen.features.store import FeatureBatch, FeatureStore, SeenFeatures
 
 FEATURES, LABELS = ("features", "x", "X"), ("labels", "classes", "y")
+
+DAMAGE = (OSError, EOFError, zipfile.BadZipFile, zlib.error, struct.error, SyntaxError, LookupError, TypeError)
+DAMAGE += (ArithmeticError, RuntimeError, MemoryError)
+"""What reading a damaged .npy or .npz file can raise."""
 
 
 class FeatureArrays:
@@ -80,7 +86,7 @@ def read_arrays(path: str | Path) -> FeatureArrays:
         raise UnseenError(
             f"{path}: is not a file of plain arrays ({error}). Save labels as text: np.array(labels, dtype=str)."
         ) from None
-    except (OSError, zipfile.BadZipFile, EOFError) as error:
+    except DAMAGE as error:
         raise UnseenError(f"{path}: is not a readable .npy or .npz file ({error}).") from None
     features, labels = (next((arrays[key] for key in keys if key in arrays), None) for keys in (FEATURES, LABELS))
     if features is None:

@@ -123,7 +123,7 @@ def read_ids(path: Path) -> list[str]:
     if path.suffix == ".json":
         try:
             ids = json.loads(text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise UnseenError(f"{path}: not JSON: {error}") from None
         if isinstance(ids, list) and ids and all(isinstance(i, dict) for i in ids):
             return read_json(path).ids
