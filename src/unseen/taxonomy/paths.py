@@ -14,6 +14,8 @@ Graph = tuple[np.ndarray, np.ndarray]
 # A pair (ancestor, distance) is one int64, ancestor << BITS | distance; with the node before it, it still must fit.
 BITS = 15
 MOST_NODES = 1 << 24
+MOST_PAIRS = 1 << 25  # 33 million; or as many as MANY_ABOVE a node, if that is more
+MANY_ABOVE = 64  # ancestors of a class on average; WordNet's nouns have 8
 
 
 def graph_of(child: np.ndarray, parent: np.ndarray, nodes: int) -> Graph:
@@ -87,9 +89,8 @@ def ancestor_pairs(graph: Graph) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     start, count = np.zeros(nodes, np.int64), np.zeros(nodes, np.int64)  # each node's run in `store`
     store, used, level = np.empty(nodes, np.int64), 0, 0
     ready = np.flatnonzero(undone == 0)
+    most = max(MOST_PAIRS, MANY_ABOVE * nodes)
     while ready.size:
-        if level >> BITS:
-            raise UnseenError(f"The hierarchy is more than {level - 1:,} levels deep: is it a chain by mistake?")
         position, parent = neighbours(graph, ready)
         which, at = runs(start[parent], count[parent])
         node = np.concatenate([np.arange(len(ready)), position[which]])
@@ -105,16 +106,18 @@ def ancestor_pairs(graph: Graph) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         store[used : used + len(pair)] = pair
         used += len(pair)
         level += 1
+        if used > most or level >> BITS:  # memory grows with the square of a chain's length
+            above = f"{used / np.count_nonzero(count):,.0f} classes above each on average"
+            raise UnseenError(f"The hierarchy is too deep, {level:,} levels with {above}: is it a chain by mistake?")
         child, done = np.unique(neighbours(down, ready)[1], return_counts=True)
         undone[child] -= done.astype(undone.dtype)
         ready = child[undone[child] == 0].astype(np.int64)
-    order = np.argsort(start, kind="stable")
-    node, pair = np.repeat(order, count[order]), store[:used]
-    key = ((pair & ((1 << BITS) - 1)) * nodes + node) * nodes + (pair >> BITS)
-    key.sort()
-    rest, ancestor = np.divmod(key, max(nodes, 1))
-    distance, node = np.divmod(rest, max(nodes, 1))
-    return node.astype(np.int32), ancestor.astype(np.int32), distance.astype(np.int16)
+    pair = store[runs(start, count)[1]]  # by node, then by ancestor
+    del store
+    distance, ancestor = (pair & ((1 << BITS) - 1)).astype(np.int16), (pair >> BITS).astype(np.int32)
+    del pair
+    order = np.argsort(distance, kind="stable")
+    return np.repeat(np.arange(nodes, dtype=np.int32), count)[order], ancestor[order], distance[order]
 
 
 def find_cycle(graph: Graph) -> list[int] | None:
