@@ -7,7 +7,8 @@ import pytest
 
 from unseen.advice.checkup import check_up, own_classes
 from unseen.assets import imagenet_1k
-from unseen.semantics import class_vectors, load_vectors
+from unseen.semantics import load_vectors
+from unseen.semantics.vectors import find_coverage
 from unseen.taxonomy import Taxonomy
 
 PARENTS = {"thing": [], "animal": ["thing"], "dog": ["animal"], "qqxzv": ["animal"], "far": ["qqxzv"], "alone": []}
@@ -15,7 +16,7 @@ PARENTS |= {f"deep{i}": [f"deep{i - 1}" if i else "far"] for i in range(3)}
 
 
 def check(taxonomy: Taxonomy, seen) -> dict:
-    return check_up(taxonomy, seen, class_vectors(taxonomy, load_vectors("glove")))
+    return check_up(taxonomy, seen, find_coverage(taxonomy, load_vectors("glove")))
 
 
 def test_shape_distances_and_guesswork():

@@ -65,6 +65,15 @@ def test_mistakes_are_told_with_their_line(folder, unseen, content, says):
     assert done.code == 1 and done.out == "" and done.err.startswith("error: ") and says in done.err
 
 
+def test_a_chain_by_mistake_is_told(folder, unseen):
+    Path("chain.csv").write_text(
+        "id,name,parent\n" + "".join(f"c{i},dog,{f'c{i - 1}' if i else ''}\n" for i in range(150))
+    )
+    done = unseen("taxonomy", "check", "chain.csv", "--json")
+    assert done.json["depth"] == 149
+    assert "chain.csv is 149 levels deep: is it a chain by mistake?" in done.err
+
+
 @pytest.mark.slow
 def test_many_rows_load(folder, unseen):
     """A million take some ten times as long."""

@@ -16,6 +16,8 @@ from unseen.semantics import (
     load_vectors,
     semantics_from_provenance,
 )
+from unseen.semantics import vectors as vectors_module
+from unseen.semantics.vectors import find_coverage
 
 # --- all classes together ---------------------------------------------------------------------------------------------
 
@@ -142,3 +144,13 @@ def test_a_callable_must_be_given_again():
         reloaded(source, lambda names: np.ones((len(names), 1)))
     with pytest.raises(UnseenError, match="Give them again"):
         semantics_from_provenance({"kind": "surprise"})
+
+
+def test_coverage_alone_is_that_of_the_vectors(monkeypatch):
+    monkeypatch.setattr(vectors_module, "BLOCK", 2)
+    taxonomy, sources = (
+        classes("dog", "qqxzv", "polar bear", "qqxzv bear", "polar-qqxzv"),
+        load_vectors(["glove", lengths]),
+    )
+    assert find_coverage(taxonomy, sources) == class_vectors(taxonomy, sources).coverage
+    assert find_coverage(taxonomy, sources[:1]).zero == class_vectors(taxonomy, sources[0]).coverage.zero != []

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
 
-from unseen.semantics import ClassVectors, Coverage
+from unseen.semantics import Coverage
 from unseen.taxonomy import Taxonomy
 from unseen.taxonomy.sources import BUILT_IN
 from unseen.taxonomy.wordnet import is_wordnet_id
@@ -25,18 +26,17 @@ def own_classes(taxonomy: Taxonomy) -> list[str]:
     return [i for i in taxonomy.ids if i in named or (i not in base and not is_wordnet_id(i))]
 
 
-def check_up(taxonomy: Taxonomy, seen_ids: Sequence[str], vectors: ClassVectors) -> dict[str, Any]:
+def check_up(taxonomy: Taxonomy, seen_ids: Sequence[str], coverage: Coverage) -> dict[str, Any]:
     """Shape, seen classes present and missing, names without vectors, distance of every own class to a seen one."""
     present = [i for i in seen_ids if i in taxonomy]
     hops = taxonomy.hops_from(present) if present else np.full(len(taxonomy), -1)
     child, parent = taxonomy.edges()
     lonely = np.ones(len(taxonomy), bool)
     lonely[child] = lonely[parent] = False
-    coverage = vectors.coverage or Coverage.of(taxonomy, vectors.parts, vectors.names)
     without = set(coverage.zero)
     own = own_classes(taxonomy)
     distance = dict(zip(own, hops[taxonomy.indices(own)].tolist(), strict=True))
-    guesses = {i: _guesswork(steps, i in without) for i, steps in distance.items()}
+    guesses = {i: why for i, steps in distance.items() if (why := _guesswork(steps, i in without))}
     return {
         "nodes": len(taxonomy),
         "edges": len(child),
@@ -53,10 +53,11 @@ def check_up(taxonomy: Taxonomy, seen_ids: Sequence[str], vectors: ClassVectors)
         "missed_words": dict(Counter(coverage.missed_words).most_common(10)),
         "hops": dict(sorted(Counter(distance.values()).items())),  # to a seen class -> classes; -1: not connected
         "distance": distance,  # id -> hops to the nearest seen class
-        "guesswork": {i: why for i, why in guesses.items() if why},
+        "guesswork": guesses,
     }
 
 
+@cache  # one text for all classes that it is true of
 def _guesswork(distance: int, without_vector: bool) -> str | None:
     if distance < 0:
         return "not connected to any seen class"

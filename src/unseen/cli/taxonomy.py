@@ -11,6 +11,7 @@ from rich.table import Table
 from unseen.cli.app import JsonFlag, command, command_group, emit, escaped, say, stdout, tell
 from unseen.cli.taxonomy_views import register
 
+DEEP = 100  # levels; WordNet's nouns have 18, so more are likely a mistake
 SHOWN = 20  # classes that are listed one by one
 group = command_group("taxonomy", "Look at a class hierarchy, check it, or get one for a list of names.")
 
@@ -36,12 +37,15 @@ def check(
     from unseen.advice.checkup import check_up
     from unseen.assets import imagenet_1k
     from unseen.scoring.candidates import read_ids
-    from unseen.semantics import class_vectors, load_vectors
+    from unseen.semantics import load_vectors
+    from unseen.semantics.vectors import find_coverage
     from unseen.taxonomy import Taxonomy
 
     taxonomy = Taxonomy.load(file)
+    if taxonomy.depth > DEEP:
+        tell(f"{file} is {taxonomy.depth:,} levels deep: is it a chain by mistake? Memory grows with each level.")
     seen = read_ids(classes) if classes else imagenet_1k()
-    result = {"file": file} | check_up(taxonomy, seen, class_vectors(taxonomy, load_vectors(vectors)))
+    result = {"file": file} | check_up(taxonomy, seen, find_coverage(taxonomy, load_vectors(vectors)))
     emit(result, json_, lambda: _show_check(result, taxonomy))
 
 

@@ -31,6 +31,8 @@ OPTIONS = (
     "'@authors' behind a name or file keeps capitals, as the paper's authors do"
 )
 
+BLOCK = 1 << 16  # classes at a time
+
 
 @dataclass(frozen=True)
 class Coverage:
@@ -138,14 +140,35 @@ def class_vectors(taxonomy: Taxonomy, semantics: Semantics | Sequence[Semantics]
     parts, missed = [], Counter()
     for source in sources:
         raw = checked(np.asarray(source.encode(taxonomy), np.float32), (len(taxonomy.ids), source.dim), source.name)
-        length = np.linalg.norm(raw.astype(np.float64), axis=1, keepdims=True)
-        parts.append((raw / np.where(length > 0, length, 1)).astype(np.float32))
+        parts.append(np.empty_like(raw))
+        for rows in _blocks(len(raw)):  # double precision of all rows at once would need four times the memory
+            length = np.linalg.norm(raw[rows].astype(np.float64), axis=1, keepdims=True)
+            parts[-1][rows] = raw[rows] / np.where(length > 0, length, 1)
         missed_words = getattr(source, "missed_words", None)
         if missed_words is not None:
             missed.update(missed_words(taxonomy))
     names = tuple(source.name for source in sources)
     coverage = Coverage.of(taxonomy, parts, names, missed)
     return ClassVectors(tuple(parts), names, [dict(source.provenance) for source in sources], coverage)
+
+
+def find_coverage(taxonomy: Taxonomy, sources: Sequence[Semantics]) -> Coverage:
+    """What `class_vectors` tells of its coverage, without all vectors in memory at once."""
+    known, missed = [], Counter()
+    for source in sources:
+        known.append(np.zeros((len(taxonomy), 1), bool))
+        for rows in _blocks(len(taxonomy)):
+            chosen = np.arange(len(taxonomy))[rows]
+            block = np.asarray(source.encode(taxonomy, chosen), np.float32)
+            known[-1][rows, 0] = checked(block, (len(chosen), source.dim), source.name).any(axis=1)
+        missed_words = getattr(source, "missed_words", None)
+        if missed_words is not None:
+            missed.update(missed_words(taxonomy))
+    return Coverage.of(taxonomy, known, [source.name for source in sources], missed)
+
+
+def _blocks(rows: int) -> list[slice]:
+    return [slice(start, start + BLOCK) for start in range(0, rows, BLOCK)]
 
 
 def _is_source(thing: Any) -> TypeGuard[Semantics]:

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 MODES = ("lower", "authors")
+REMEMBERED = 1 << 18  # words whose rows are kept
 
 
 class WordLookup:
@@ -20,6 +21,7 @@ class WordLookup:
     def __init__(self, words: Iterable[str], mode: str):
         self._rows = {word: row for row, word in reversed(list(enumerate(words)))}  # of equal words the first
         self._lower = mode == "lower"
+        self._found: dict[str, list[int]] = {}  # of words that were looked up: names share most of theirs
 
     def row(self, token: str) -> int | None:
         """The vocabulary's row of exactly this token."""
@@ -67,10 +69,14 @@ class WordLookup:
 
     def _word(self, word: str) -> list[int]:
         """The rows that a word is the mean of: its own, or those of its hyphen parts that are found."""
-        row = self.row(word)
-        if row is not None:
-            return [row]
-        return [row for part in word.split("-") if (row := self.row(part)) is not None] if "-" in word else []
+        found = self._found.get(word)
+        if found is None:
+            row = self.row(word)
+            parts = [word] if row is not None else word.split("-") if "-" in word else []
+            found = [row for part in parts if (row := self.row(part)) is not None]
+            if len(self._found) < REMEMBERED:
+                self._found[word] = found
+        return found
 
     def _missing_words(self, lemma: str) -> list[str]:
         return [word.lower() if self._lower else word for word in _words(lemma) if not self._word(word)]
