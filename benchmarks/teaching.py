@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 
 from unseen.backbones import load_backbone
-from unseen.bundle.evidence import DOUBT, NOISE, Reference, combine, weigh
+from unseen.bundle.evidence import DOUBT, NOISE, Reference, combine, rest_at, weigh
 from unseen.features import FeatureStore
 from unseen.methods import Method, make_method
 from unseen.methods.kin import Kin, KinSettings
@@ -86,7 +86,8 @@ class Trial:
             if noise is None:
                 found[at] = combine(self.like.mean, mean, 1.0, self.like, has_bias=True)
             else:
-                found[at] = combine(found[at], mean, weigh(count, self.doubt[row], noise), self.like, has_bias=True)
+                weight = weigh(count, self.doubt[row], noise)
+                found[at] = combine(found[at], mean, weight, self.like, has_bias=True, rest=rest_at(count))
         return found
 
     def hits(self, count: int, noise: float | None, among: np.ndarray, which: slice = slice(None)) -> np.ndarray:
@@ -149,7 +150,7 @@ def choose(stores: Path, networks: list[str]) -> None:
         print(f"\n| {title} | photos | none | {' | '.join(map(str, NOISES))} | photos alone |")
         print("|:--|--:|--:|" + "--:|" * len(NOISES) + "--:|")
         sums = dict.fromkeys(NOISES, 0.0)
-        for name in networks:
+        for name in networks if title == "kin" else networks[:1]:
             network = open_network(name)
             hidden = np.arange(len(network.class_ids))[::FIFTH]
             solution, seen = fit(name, taxonomy, hidden, make())

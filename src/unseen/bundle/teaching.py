@@ -13,7 +13,16 @@ from pathlib import Path
 import numpy as np
 
 from unseen.bundle.core import Bundle
-from unseen.bundle.evidence import DOUBT, SEEN_DOUBT, Reference, combine, remaining_doubt, scores_with_bias, weigh
+from unseen.bundle.evidence import (
+    DOUBT,
+    SEEN_DOUBT,
+    Reference,
+    combine,
+    remaining_doubt,
+    rest_at,
+    scores_with_bias,
+    weigh,
+)
 from unseen.bundle.lessons import Lesson
 from unseen.errors import UnseenError
 from unseen.features.arrays import check_matrix
@@ -142,7 +151,7 @@ def _apply(bundle: Bundle, changed: Mapping[str, Lesson], lessons: dict[str, Les
         classifiers[row] = lesson.predicted
         if weight:
             point = solution.projection(lesson.mean[None].astype(np.float32))[0]
-            classifiers[row] = combine(lesson.predicted, point, weight, like, has_bias)
+            classifiers[row] = combine(lesson.predicted, point, weight, like, has_bias, rest_at(lesson.photos))
         if trust is not None and lesson.trust is not None:
             left = remaining_doubt(lesson.photos, 1 - lesson.trust**2)
             trust[row] = lesson.trust if not lesson.photos else np.sqrt(1 - left)
