@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -68,6 +69,8 @@ def classify(
     json_: JsonFlag = False,
 ) -> None:
     """Label photos with any class of a bundle: those that the network was trained on and those that it never saw."""
+    # Before torch is imported: threads that wait for each other sleep. Awake they cost more than a photo does.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     from unseen.recognition import Answer, Unreadable
 
     if bool(photos) == (features is not None):
