@@ -67,7 +67,7 @@ class Trial:
     slowest: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self):
-        self.inputs, self.place, self.said = self.root / "inputs", self.root / "trial", self.root / "said"
+        self.inputs, self.place = self.root / "inputs", self.root / "trial"
         self.readers = {}
         os.environ["UNSEEN_CACHE"] = str(self.root / "cache")
         with _silence():
@@ -94,7 +94,7 @@ class Trial:
         return self.root / "finished" / job.name
 
     def _run(self, job: Job, *more: object, **blow) -> Ended:
-        return Child(lambda: job.run(*more), self.said, **blow).wait()
+        return Child(lambda: job.run(*more), **blow).wait()
 
     # -- one trial ---------------------------------------------------------------------------------------------------
 
@@ -131,7 +131,7 @@ class Trial:
     def _kill_at_a_time(self, job: Job, chance: random.Random) -> None:
         job.prepare()
         delay = chance.random() * self.references[job.name].seconds
-        child = Child(job.run, self.said)
+        child = Child(job.run)
         time.sleep(delay)
         child.kill()
         child.wait()
@@ -182,9 +182,9 @@ class Trial:
         other = chance.choice([rival for rival in rivals if rival.before == job.before])
         allowed = {self.reference(one).after for one in (job, other)} | {self.references[job.name].before}
         job.prepare()
-        first = Child(job.run, self.said)
+        first = Child(job.run)
         time.sleep(chance.random() * self.references[job.name].seconds)
-        second = Child(other.run, self.said.with_suffix(".second"))
+        second = Child(other.run)
         how = f"beside {other.name}"
         try:
             while first.is_running() or second.is_running():
@@ -206,7 +206,7 @@ class Trial:
             self.reference(self.jobs["features"])
             self.readers = list_readers(self.inputs, self.root / "fuzz", self._finished(self.jobs["features"]))
         name = chance.choice(sorted(self.readers))
-        result = fuzz(self.readers[name], chance.randrange(1 << 40), self.said)
+        result = fuzz(self.readers[name], chance.randrange(1 << 40), self.root / "fuzzed")
         self.counts[f"fuzz: {name}"] += result["inputs"]
         self.counts[f"fuzz, refused: {name}"] += result["refused"]
         self.slowest[name] = round(max(self.slowest.get(name, 0.0), result["slowest"]), 3)

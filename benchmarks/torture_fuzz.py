@@ -62,11 +62,13 @@ def list_readers(inputs: Path, folder: Path, finished_store: Path) -> dict[str, 
     return {reader.name: reader for reader in readers}
 
 
-def fuzz(reader: Reader, seed: int, said: Path) -> dict:
-    """A batch of inputs in a process of its own: how many, how many were refused, and the first problem, if any."""
-    told = said.with_suffix(".fuzz")
+def fuzz(reader: Reader, seed: int, told: Path) -> dict:
+    """A batch of inputs in a process of its own: how many, how many were refused, and the first problem, if any.
+
+    `told` is a file for the answer.
+    """
     told.unlink(missing_ok=True)
-    ended = Child(lambda: told.write_text(json.dumps(_fuzz_here(reader, seed))), said).wait()
+    ended = Child(lambda: told.write_text(json.dumps(_fuzz_here(reader, seed)))).wait()
     if ended.status or not told.exists():
         problem = f"the process ended with {ended.status} (seed {seed}): {ended.said[-500:]}"
         return {"inputs": 0, "refused": 0, "slowest": ended.seconds, "problem": problem}

@@ -19,8 +19,9 @@ from torch import nn
 from unseen.backbones import Backbone, PhotoTransform, from_module
 from unseen.bundle import Bundle
 from unseen.cli.app import COMMANDS, app
+from unseen.errors import UnseenError
 from unseen.features.store import FeatureStore
-from unseen.semantics.vector_cache import load_vector_file
+from unseen.semantics.vector_cache import _from_cache, load_vector_file
 
 NOTHING = "nothing"  # the state of a place where nothing is finished
 NETWORK = "torture_jobs:build"
@@ -150,9 +151,14 @@ def weights_state(place: Path) -> str:
 
 
 def cache_state(place: Path) -> str:
-    """The parsed vectors as any reader gets them: they are made again where they are damaged."""
-    files = sorted(place.glob("word-vectors/*/about.json"))
-    return digest(*(path.read_bytes() for path in files)) if files else NOTHING
+    """The parsed vectors, if they are whole: users' readers make damaged ones again."""
+    entries = sorted(path for path in place.glob("word-vectors/*") if not path.name.startswith("part-"))
+    if not entries:
+        return NOTHING
+    table = _from_cache(entries[0], "")
+    if table is None:
+        raise UnseenError("the cache is damaged")
+    return digest("\n".join(table.words), np.asarray(table.vectors).tobytes(), str(len(entries)))
 
 
 # -- the commands ----------------------------------------------------------------------------------------------------

@@ -17,7 +17,6 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 from unseen.bundle import replacement
 
@@ -73,14 +72,16 @@ class Ended:
 class Child:
     """A function in a process of its own, forked: nothing needs to be imported again."""
 
-    def __init__(self, work: Callable, said: Path, points: Points | None = None, file_size: int | None = None):
-        self.said, self.begun = said, time.monotonic()
-        self.reader, writer = os.pipe()
+    def __init__(self, work: Callable, points: Points | None = None, file_size: int | None = None):
+        self.begun = time.monotonic()
+        # Pipes, since a limit to the size of files would cut what is said in one. What commands say fits into a pipe.
+        self.counted, counted = os.pipe()
+        self.said, said = os.pipe()
         self.pid = os.fork()
         if self.pid == 0:
-            os.close(self.reader)
-            _run(work, said, points or Points(), file_size, writer)
-        os.close(writer)
+            _run(work, points or Points(), file_size, counted, said)
+        os.close(counted)
+        os.close(said)
 
     def kill(self) -> None:
         os.kill(self.pid, signal.SIGKILL)
@@ -91,19 +92,18 @@ class Child:
 
     def wait(self) -> Ended:
         _, status = os.waitpid(self.pid, 0)
-        with open(self.reader, "rb") as pipe:
-            counted = pipe.read()
-        said = self.said.read_text(encoding="utf-8", errors="replace") if self.said.exists() else ""
-        points = int(counted or b"0")
+        with open(self.counted, "rb") as pipe:
+            points = int(pipe.read() or b"0")
+        with open(self.said, "rb") as pipe:
+            said = pipe.read().decode(errors="replace")
         return Ended(os.waitstatus_to_exitcode(status), said, points, time.monotonic() - self.begun)
 
 
-def _run(work: Callable[[], None], said: Path, points: Points, file_size: int | None, pipe: int) -> None:
+def _run(work: Callable[[], None], points: Points, file_size: int | None, counted: int, said: int) -> None:
     """The life of a child. It never returns."""
     status = CRASH
-    descriptor = os.open(said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND)
-    os.dup2(descriptor, 1)
-    os.dup2(descriptor, 2)
+    os.dup2(said, 1)
+    os.dup2(said, 2)
     sys.stdout = io.TextIOWrapper(io.FileIO(1, "w"), write_through=True)
     sys.stderr = io.TextIOWrapper(io.FileIO(2, "w"), write_through=True)
     try:
@@ -118,7 +118,7 @@ def _run(work: Callable[[], None], said: Path, points: Points, file_size: int | 
         traceback.print_exc()
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-        os.write(pipe, str(points.count).encode())
+        os.write(counted, str(points.count).encode())
         os._exit(status)
 
 
