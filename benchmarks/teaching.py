@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 
 from unseen.backbones import load_backbone
-from unseen.bundle.evidence import DOUBT, NOISE, Reference, combine, rest_at, weigh
+from unseen.bundle.evidence import DOUBT, NOISE, Reference, combine, weigh
 from unseen.features import FeatureStore
 from unseen.methods import Method, make_method
 from unseen.methods.kin import Kin, KinSettings
@@ -87,7 +87,7 @@ class Trial:
                 found[at] = combine(self.like.mean, mean, 1.0, self.like, has_bias=True)
             else:
                 weight = weigh(count, self.doubt[row], noise)
-                found[at] = combine(found[at], mean, weight, self.like, has_bias=True, rest=rest_at(count))
+                found[at] = combine(found[at], mean, weight, self.like, has_bias=True)
         return found
 
     def hits(self, count: int, noise: float | None, among: np.ndarray, which: slice = slice(None)) -> np.ndarray:
@@ -262,7 +262,7 @@ def main() -> None:
     if options.what == "choose":
         choose(options.stores, options.networks or list(NETWORKS))
     else:
-        report(options.stores, options.networks or ["efficientnet-lite0", "resnet50"], options.plot)
+        report(options.stores, options.networks or ["efficientnet-lite0"], options.plot)
 
 
 if __name__ == "__main__":

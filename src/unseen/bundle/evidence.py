@@ -1,6 +1,6 @@
 """How photos of a class change its classifier: a prediction in doubt and photos as evidence, weighed in closed form.
 
-    w' = (1 - a) w + a q,    a = n doubt / (n doubt + NOISE)
+    w' = mu + shrink(a) ((1 - a) (w - mu) + a (q - mu)),    a = n doubt / (n doubt + NOISE)
 
 w is the predicted classifier, a guess with variance `doubt`; kin knows it, 1 - trust^2. q is the classifier that n
 photos give alone: the direction from an average photo c to their mean feature m, as long as seen classifiers are,
@@ -8,9 +8,9 @@ photos give alone: the direction from an average photo c to their mean feature m
     q = mu + length * (m - c) / |m - c|
 
 with mu the mean of the seen classifiers and `length` their usual distance from it. NOISE is the variance of what a
-single photo says. The bias of w' is chosen so that a photo scores as before that lies a part `rest` of the way from the
-average photo c to m: a class that was taught gets no advantage over the others but on photos like its own. The mean of
-more photos is nearer to all photos of its class, and of its siblings too, so `rest` grows with their number.
+single photo says. A class that was taught must not shout down the others: the bias of w' is chosen so that the average
+photo c scores as before, and the more it owes to photos the shorter it is made, since photos of its siblings are like
+its own photos too.
 """
 
 from __future__ import annotations
@@ -23,12 +23,9 @@ import numpy as np
 from unseen.bundle.lessons import Lesson
 from unseen.methods.projections import Append1, Projection, Unit
 
-NOISE = 2.0
-"""Of one photo, in units of the variance of a class of which nothing is known. With 1 or 2, seen classes that were
-hidden and then taught come nearest to the network's own classifiers (`benchmarks/teaching.py choose`)."""
-REST = 0.3
-"""What `rest` tends to. With less, taught classes take more photos from their untaught siblings; with more, they lose
-too many of their own."""
+NOISE = 1.0
+"""Of one photo, in units of the variance of a class of which nothing is known: with it, seen classes that were hidden
+and then taught come nearest to the network's own classifiers (`benchmarks/teaching.py choose`, four networks)."""
 DOUBT = 0.75
 """Of a prediction whose method cannot tell: the median of kin's on hidden seen classes."""
 SEEN_DOUBT = 0.01
@@ -61,18 +58,20 @@ def weigh(photos: int, doubt: float, noise: float = NOISE) -> float:
     """a: how much photos count against the prediction, 0..1.
 
     >>> weigh(0, 0.75), round(weigh(1, 0.75), 2), round(weigh(10, 0.75), 2)
-    (0.0, 0.27, 0.79)
+    (0.0, 0.43, 0.88)
     """
     return photos * doubt / (photos * doubt + noise)
 
 
-def rest_at(photos: int) -> float:
-    """`rest`: 0 for a single photo.
+def shrink(weight: float) -> float:
+    """How much shorter a classifier is made that owes so much to photos.
 
-    >>> rest_at(1), round(rest_at(3), 2)
-    (0.0, 0.2)
+    Longer ones take more photos from untaught siblings; shorter ones lose too many of their own.
+
+    >>> shrink(0.2), round(shrink(0.7), 2), round(shrink(1.0), 2)
+    (1.0, 0.81, 0.6)
     """
-    return REST * (1 - 1 / photos)
+    return min(1.0, 1.3 - 0.7 * weight)
 
 
 def remaining_doubt(photos: int, doubt: float) -> float:
@@ -80,9 +79,7 @@ def remaining_doubt(photos: int, doubt: float) -> float:
     return doubt * (1 - weigh(photos, doubt))
 
 
-def combine(
-    predicted: np.ndarray, point: np.ndarray, weight: float, like: Reference, has_bias: bool, rest: float = 0.0
-) -> np.ndarray:
+def combine(predicted: np.ndarray, point: np.ndarray, weight: float, like: Reference, has_bias: bool) -> np.ndarray:
     """w' (E, float32) of the predicted classifier and the photos' mean, `point`, where classes are scored (E).
 
     With `has_bias` the last number of each is a bias, and the 1 that it is multiplied by. Without, scores are like
@@ -97,9 +94,9 @@ def combine(
     length = np.linalg.norm(direction)
     if length < SMALL:  # features that are all alike say nothing
         return predicted.astype(np.float32)
-    alone = like.mean[:-1] + like.length * direction / length
-    weights = (1 - weight) * prior + weight * alone
-    bias = float(predicted[-1]) + (prior - weights) @ (centre + rest * direction)
+    mean = like.mean[:-1]
+    weights = mean + shrink(weight) * ((1 - weight) * (prior - mean) + weight * like.length * direction / length)
+    bias = float(predicted[-1]) + (prior - weights) @ centre
     return np.append(weights, bias).astype(np.float32)
 
 
@@ -122,6 +119,5 @@ def taught_head(known: np.ndarray, lessons: Mapping[int, Lesson]) -> np.ndarray:
     head, like = np.array(known, np.float32), Reference.of(known)
     for row, lesson in lessons.items():
         point = np.append(lesson.mean, 1.0)
-        weight = weigh(lesson.photos, SEEN_DOUBT)
-        head[row] = combine(known[row], point, weight, like, has_bias=True, rest=rest_at(lesson.photos))
+        head[row] = combine(known[row], point, weigh(lesson.photos, SEEN_DOUBT), like, has_bias=True)
     return head

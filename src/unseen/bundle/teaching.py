@@ -19,7 +19,6 @@ from unseen.bundle.evidence import (
     Reference,
     combine,
     remaining_doubt,
-    rest_at,
     scores_with_bias,
     weigh,
 )
@@ -151,7 +150,7 @@ def _apply(bundle: Bundle, changed: Mapping[str, Lesson], lessons: dict[str, Les
         classifiers[row] = lesson.predicted
         if weight:
             point = solution.projection(lesson.mean[None].astype(np.float32))[0]
-            classifiers[row] = combine(lesson.predicted, point, weight, like, has_bias, rest_at(lesson.photos))
+            classifiers[row] = combine(lesson.predicted, point, weight, like, has_bias)
         if trust is not None and lesson.trust is not None:
             left = remaining_doubt(lesson.photos, 1 - lesson.trust**2)
             trust[row] = lesson.trust if not lesson.photos else np.sqrt(1 - left)
