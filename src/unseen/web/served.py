@@ -15,6 +15,7 @@ from PIL.Image import Image
 
 from unseen.advice.suggestions import suggest
 from unseen.classifier import ZeroShotClassifier
+from unseen.errors import UnseenError
 from unseen.methods.problem import normalise_rows
 from unseen.recognition import Answer, Guess, Label
 from unseen.recognition.heatmap import map_heat
@@ -214,12 +215,18 @@ class Served:
         """What a new class of that name may be a kind of; and the classes that have the name already."""
         taxonomy = self.taxonomy
         exists = [sense for sense in taxonomy.senses(name) if self.is_class[taxonomy.index(sense.id)]]
-        (item,) = suggest([name], taxonomy)
-        parents = [] if item.known else [*filter(None, item.parent.split("|")), *(sense.id for sense in item.others)]
+        try:
+            (item,) = suggest([name], taxonomy)
+            places = [] if item.known else [*item.parent.split("|"), *(one.sense.id for one in item.places)]
+        except UnseenError:  # a hierarchy of the user's own: by the last words, as a winter cherry is a cherry
+            words = name.split()
+            ends = (taxonomy.senses(" ".join(words[start:])) for start in range(1, len(words)))
+            places = [sense.id for sense in next(filter(None, ends), ())]
+        parents = [] if exists else [id for id in dict.fromkeys(places) if id in taxonomy][:5]
         return {
             "name": name,
             "exists": [self._found(sense) for sense in exists],
-            "parents": [self._found(taxonomy.sense(id)) for id in dict.fromkeys(parents) if id in taxonomy][:5],
+            "parents": [self._found(taxonomy.sense(id)) for id in parents],
         }
 
     def details(self, id: str, nearest: int) -> dict[str, Any]:
