@@ -39,8 +39,8 @@ def test_first_as_json_then_for_people(cache):
     assert len(photos) == len(result["photos"]) > 1
     for photo in photos.values():
         assert len(photo["labels"]) == len(photo["unseen"]) == 3
-        scores = [label["score"] for label in photo["labels"]]
-        assert scores == sorted(scores, reverse=True)
+        shares = [label["probability"] for label in photo["labels"]]
+        assert shares == sorted(shares, reverse=True) and photo["calibrated"]
         assert not any(label["seen"] for label in photo["unseen"])
 
     made = (Path(result["bundle"]) / "bundle.json").stat().st_mtime_ns

@@ -42,6 +42,12 @@ def test_a_class_and_those_above_it_make_one_line(taxonomy):
     assert (second.title, second.also, second.probability) == ("tabby", (), 0.25)
 
 
+def test_two_kinds_of_one_thing_are_two_lines(taxonomy):
+    labels = [label("cat", 0.4), label("tabby1", 0.3), label("tabby2", 0.2), label("animal", 0.05)]
+    first, second = fold(taxonomy, labels, most=5)
+    assert (first.title, first.also, second.title) == ("cat", ("tabby, queen", "animal"), "tabby, tabby cat")
+
+
 def test_lines_come_by_what_they_hold_together(taxonomy):
     labels = [label("tabby1", 0.35), label("horse", 0.3), label("shire", 0.2)]
     assert [guess.id for guess in fold(taxonomy, labels, most=5)] == ["horse", "tabby1"]

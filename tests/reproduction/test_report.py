@@ -131,7 +131,6 @@ def test_report(work, tmp_path):
         "300 epochs of stage 1 (GCNZ 100), 3 of stage 2",
         "The paper trains for 3,000 and 20",
         "1,400 photos of 310 classes, 1,549 listed",
-        "At 40 % a figure on 1,400 photos has a standard error of 1.3 points",
         "A note.",
         "Reduced training: 300 epochs of stage 1 where the paper has 3,000, 3 of stage 2 where it has 20.",
         "unseen 0.1",

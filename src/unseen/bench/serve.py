@@ -26,9 +26,12 @@ from unseen.errors import UnseenError
 from unseen.web.samples import sample_photos
 
 
-def run(single: int = 40, parallel: int = 20, requests: int = 2000, bundle: Path | None = None) -> dict[str, Any]:
+def run(
+    single: int = 40, parallel: int = 20, requests: int = 2000, bundle: Path | None = None, trust_code: bool = False
+) -> dict[str, Any]:
     """Times of one photo alone and of several at once, errors, and the server's memory; for the default bundle."""
     command = [sys.executable, "-m", "unseen", "serve", *([str(bundle)] if bundle else []), "--json", "--port", "0"]
+    command += ["--trust-code"] if trust_code else []
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None

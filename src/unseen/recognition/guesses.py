@@ -35,8 +35,12 @@ def fold(taxonomy: Taxonomy, labels: Sequence[Label], most: int) -> tuple[Guess,
 
 
 def _find_line(above: Mapping[str, Collection[str]], lines: list[list[Label]], label: Label) -> list[Label] | None:
-    """The line of a class above or below this one."""
-    return next((line for line in lines if line[0].id in above[label.id] or label.id in above[line[0].id]), None)
+    """The first line all of which is above or below this class: a line is one way up the hierarchy."""
+    return next((line for line in lines if all(_on_one_way(above, label.id, other.id) for other in line)), None)
+
+
+def _on_one_way(above: Mapping[str, Collection[str]], one: str, other: str) -> bool:
+    return one in above[other] or other in above[one]
 
 
 def tell_apart(taxonomy: Taxonomy, ids: Iterable[str]) -> dict[str, str]:
