@@ -50,7 +50,8 @@ def teach(
         changed, study = teaching.forget(model.bundle, ids, out, overwrite), Study()
         classes, photos = len(set(ids)), 0
     else:
-        study = study_folder(model, images) if images is not None else study_features(model, features)
+        assert images is not None or features is not None  # as checked above
+        study = study_folder(model, images) if images is not None else study_features(model, cast(Path, features))
         changed = teaching.teach(model.bundle, study.photos, out, overwrite)
         classes, photos = len(study.photos), count_photos(changed) - count_photos(model.bundle)
         tell_about(study, photos)

@@ -107,8 +107,8 @@ def _own(taxonomy: Taxonomy, class_ids: Sequence[str], added: Sequence[str]) -> 
     found = [i for i in own_ids(taxonomy, added) if i in classes]
     if not found:
         raise UnseenError(
-            "the candidates 'own' are what was added with `unseen add` or in a graph such as imagenet+FILE: nothing was "
-            "added to this bundle. All its classes are `any`."
+            "the candidates 'own' are what was added with `unseen add` or in a graph such as imagenet+FILE: nothing "
+            "was added to this bundle. All its classes are `any`."
         )
     return found
 
