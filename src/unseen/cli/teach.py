@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -51,7 +51,7 @@ def teach(
         classes, photos = len(set(ids)), 0
     else:
         assert images is not None or features is not None  # as checked above
-        study = study_folder(model, images) if images is not None else study_features(model, cast(Path, features))
+        study = study_folder(model, images) if images is not None else study_features(model, cast("Path", features))
         changed = teaching.teach(model.bundle, study.photos, out, overwrite)
         classes, photos = len(study.photos), count_photos(changed) - count_photos(model.bundle)
         tell_about(study, photos)
