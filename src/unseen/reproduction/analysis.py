@@ -44,7 +44,7 @@ def analyse(work: Reproduction) -> dict[str, Any]:
         result["by_distance"][row.label] = _by_distance(model, unseen, level.candidates("all"))
         if level.seen_val is not None:
             both = [unseen, work.store(model, level.seen_val)]
-            curve = evaluate(model, both, level.candidates("2-hops+1K"), show_progress=False).curve
+            curve = evaluate(model, both, level.candidates("2-hops+1K"), show_progress=False, sure=None).curve
             result["trade_off"][row.label] = _curve(curve)
     if work.is_first:
         write_atomically(place, json.dumps(result, indent=1).encode())
@@ -56,7 +56,7 @@ def _by_distance(model, store, candidates: str) -> dict[str, dict[str, float]]:
     taxonomy = model.bundle.taxonomy
     hops = taxonomy.hops_from(model.bundle.seen_ids)
     groups = defaultdict(list)
-    for entry in evaluate(model, store, candidates, show_progress=False).per_class:
+    for entry in evaluate(model, store, candidates, show_progress=False, sure=None).per_class:
         groups[int(hops[taxonomy.index(entry["id"])])].append(entry["hit@1"])
     return {str(h): {"hit@1": round(float(np.mean(v)), 2), "classes": len(v)} for h, v in sorted(groups.items())}
 

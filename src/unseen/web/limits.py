@@ -40,7 +40,7 @@ BODY_SECONDS = 15.0  # for its body, and one second more for every
 BODY_RATE = 20_000  # bytes that have arrived
 
 UPLOADS = ("/api/classify", "/api/heatmap")
-CHANGES = ("POST /api/add", "POST /api/save", "DELETE ")  # method and how the path begins
+CHANGES = ("POST /api/add", "POST /api/teach", "POST /api/save", "DELETE ")  # method and how the path begins
 # Requests of a kind that are answered at a time. A thread answers each, and there are 40: some are left for the others.
 AT_A_TIME = {"upload": 24, "change": 4}
 

@@ -18,8 +18,8 @@ from unseen.web.service import Service
 # What is counted apart; an address of a client's own invention is "other", so that nobody can fill the memory.
 ROUTES = (
     "/", "/api/classify", "/api/rank", "/api/heatmap", "/api/compare", "/api/classes", "/api/classes/{id}",
-    "/api/explain/{id}", "/api/topics", "/api/suggest", "/api/add", "/api/save", "/api/bundles", "/api/health",
-    "/api/version", "/metrics", "/static", "other",
+    "/api/explain/{id}", "/api/topics", "/api/suggest", "/api/add", "/api/teach", "/api/teach/{id}", "/api/save",
+    "/api/bundles", "/api/health", "/api/version", "/metrics", "/static", "other",
 )  # fmt: skip
 STATUSES = ("2xx", "3xx", "4xx", "5xx")
 SECONDS = (0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, float("inf"))
