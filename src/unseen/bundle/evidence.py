@@ -69,9 +69,9 @@ def shrink(weight: float) -> float:
     Longer ones take more photos from untaught siblings; shorter ones lose too many of their own.
 
     >>> shrink(0.2), round(shrink(0.7), 2), round(shrink(1.0), 2)
-    (1.0, 0.81, 0.6)
+    (1.0, 0.76, 0.55)
     """
-    return min(1.0, 1.3 - 0.7 * weight)
+    return min(1.0, 1.25 - 0.7 * weight)
 
 
 def remaining_doubt(photos: int, doubt: float) -> float:

@@ -47,6 +47,7 @@ def compare(
     from unseen.reproduction.compare import page, parse_method
     from unseen.reproduction.levels import Lengths, find_level
     from unseen.reproduction.plots import draw_verdicts
+    from unseen.reproduction.verdicts import named_verdicts
     from unseen.runtime.files import write_atomically
 
     if average not in ("class", "image"):
@@ -61,7 +62,7 @@ def compare(
     rows = run(work, names)
     if markdown is not None:
         write_atomically(markdown, page(rows, average, work, names).encode())
-        for name, drawn in draw_verdicts(rows).items():
+        for name, drawn in draw_verdicts(named_verdicts(rows)).items():
             write_atomically(markdown.parent / "plots" / f"{name}.svg", drawn)
     emit({"average": average, "methods": rows}, json_, lambda: _show(rows, average))
 

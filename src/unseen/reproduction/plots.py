@@ -43,9 +43,8 @@ def draw_plots(results: dict[str, dict[str, Any]]) -> dict[str, bytes]:
     return {name: svg for name, svg in drawn.items() if svg is not None}
 
 
-def draw_verdicts(rows: Sequence[Mapping[str, Any]]) -> dict[str, bytes]:
+def draw_verdicts(told: Sequence[tuple[str, Mapping[str, Any]]]) -> dict[str, bytes]:
     """Name -> SVG: right over information for each method and kind of photos, and how reliable probabilities are."""
-    told = [(row["method"], row["verdict"]) for row in rows if row.get("verdict")]
     if not told:
         return {}
     kinds = ("unseen", "seen")

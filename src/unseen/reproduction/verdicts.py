@@ -75,16 +75,23 @@ def _bits_at(curve: np.ndarray, right: float) -> float | None:
     return round(float(np.interp(right, rates, curve[:, 1])), 2)
 
 
+def named_verdicts(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, Mapping[str, Any]]]:
+    """(name, verdict) of the rows that have one; the same method with other vectors is told apart."""
+    methods = [row["method"] for row in rows]
+    return [
+        (row["method"] if methods.count(row["method"]) == 1 else f"{row['method']}, {row['vectors']}", row["verdict"])
+        for row in rows
+        if row.get("verdict")
+    ]
+
+
 def verdict_table(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
     """Text cells, header first; bits are those at 90 % right, precision and the rest on photos of unseen classes."""
     cells = [list(HEADER)]
-    for row in rows:
-        told = row.get("verdict")
-        if not told:
-            continue
+    for name, told in named_verdicts(rows):
         bits, near = told["information@90"], told["unseen"]["hierarchical"]
         cells.append(
-            [row["method"] if told["calibrated"] else f"{row['method']}, not calibrated"]
+            [name if told["calibrated"] else f"{name}, not calibrated"]
             + [_number(bits[key], 2) for key in ("mean", "unseen", "seen")]
             + [_number(told[kind]["verdict"]["right"], 1) for kind in KINDS]
             + [_number(near["precision@5"], 1), _number(near["severity"], 2), _number(near["f1"], 1)]
