@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from support.bundles import small_bundle
 from support.conditions import needs_proc
 from unseen.bundle import Bundle, replacement
 from unseen.bundle.places import check_place
@@ -159,3 +162,18 @@ def test_a_link_to_a_bundle_stays_a_link(bundle, tmp_path):
 def test_a_place_that_cannot_be_written_is_told_first():
     with pytest.raises(UnseenError, match="cannot write to /proc"):
         check_place(Path("/proc/bundle"))
+
+
+def test_a_second_training_in_the_same_place_is_refused(tmp_path):
+    """It would write its log into the bundle that the first one leaves."""
+    script = "import sys; from pathlib import Path; from unseen.bundle.places import sole_training\n"
+    script += "with sole_training(Path(sys.argv[1])):\n    print('there', flush=True)\n    sys.stdin.read()"
+    command = [sys.executable, "-c", script, str(tmp_path / "b")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout.readline() == "there\n"
+        with pytest.raises(UnseenError, match="another process is training there"):
+            small_bundle("structural", out=tmp_path / "b")
+        small_bundle("structural", out=tmp_path / "c")
+        other.stdin.close()
+    small_bundle("structural", out=tmp_path / "b")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["b", "c"]

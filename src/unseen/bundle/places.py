@@ -6,14 +6,15 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from unseen.bundle.files import BUNDLE_FILES
 from unseen.errors import UnseenError
 from unseen.runtime.checkpoints import CHECKPOINT, PREVIOUS
-from unseen.runtime.files import writing
+from unseen.runtime.files import locked, writing
 
 RETRAINING = "retraining"
 TRAINING_FILES = frozenset({CHECKPOINT, PREVIOUS, "log.jsonl"})
@@ -22,6 +23,21 @@ TRAINING_FILES = frozenset({CHECKPOINT, PREVIOUS, "log.jsonl"})
 def training_folder(out: Path) -> Path:
     """Where a training that is to end in `out` keeps checkpoint and log: a finished bundle stays whole until then."""
     return out / RETRAINING if (out / "bundle.json").exists() else out
+
+
+@contextmanager
+def sole_training(out: Path | None) -> Iterator[None]:
+    """One training at a time may end in a folder: a second one would write its log into the bundle of the first."""
+    if out is None:
+        yield
+        return
+    place = out.resolve()
+    lock = place.with_name(f".{place.name}.training")
+    with locked(lock, f"{out}: another process is training there: wait until it is done, or choose another name"):
+        try:
+            yield
+        finally:
+            lock.unlink(missing_ok=True)
 
 
 def is_interrupted(out: Path) -> bool:

@@ -13,14 +13,14 @@ from pathlib import Path
 
 from unseen.backbones import Backbone
 from unseen.bundle import Bundle
-from unseen.bundle.places import check_place, check_same, is_finished, training_folder
+from unseen.bundle.places import check_place, check_same, is_finished, sole_training, training_folder
 from unseen.bundle.records import FinetuneRecord
 from unseen.bundle.storage import store_bundle
 from unseen.errors import UnseenError
 from unseen.finetuning.loop import Stage2, identify
 from unseen.finetuning.photo_sets import PhotoSet, open_photo_set
 from unseen.finetuning.settings import FinetuneSettings
-from unseen.runtime.processes import Processes
+from unseen.runtime.processes import Processes, own_rank
 from unseen.runtime.run import Run
 
 
@@ -86,27 +86,28 @@ def finetune(
     if workers < 0:
         raise UnseenError(f"the number of workers must be 0 or more, not {workers}")
     place = None if out is None else Path(out)
-    if place is not None:
-        if is_finished(place, run.resume, overwrite):
+    with sole_training(place if own_rank() == 0 else None):
+        if place is not None:
+            if is_finished(place, run.resume, overwrite):
+                photos = open_photo_set(images, bundle.seen_ids, skip_unknown, bundle.backbone.class_ids)
+                return _finished(place, bundle, photos, settings, run, say)
+            check_place(place, training=True)
+            run = replace(run, folder=training_folder(place))
+        with Processes(run.device) as processes:
+            network = bundle.load_backbone() if backbone is None else bundle.take_backbone(backbone)
             photos = open_photo_set(images, bundle.seen_ids, skip_unknown, bundle.backbone.class_ids)
-            return _finished(place, bundle, photos, settings, run, say)
-        check_place(place, training=True)
-        run = replace(run, folder=training_folder(place))
-    with Processes(run.device) as processes:
-        network = bundle.load_backbone() if backbone is None else bundle.take_backbone(backbone)
-        photos = open_photo_set(images, bundle.seen_ids, skip_unknown, bundle.backbone.class_ids)
-        for message in photos.remarks:
-            say(message)
-        stage = Stage2(bundle, network, photos, settings, run, processes, workers)
-        stage.train()
-        record = stage.record(photos)
-        if record.unreadable:
-            say(f"{record.unreadable} photos could not be read and were left out. {record.unreadable_photos[0]}")
-        tuned = _finetuned(bundle, stage, record)
-        if place is not None and processes.rank == 0:
-            store_bundle(tuned, place, training=True)
-        processes.wait()
-    return tuned
+            for message in photos.remarks:
+                say(message)
+            stage = Stage2(bundle, network, photos, settings, run, processes, workers)
+            stage.train()
+            record = stage.record(photos)
+            if record.unreadable:
+                say(f"{record.unreadable} photos could not be read and were left out. {record.unreadable_photos[0]}")
+            tuned = _finetuned(bundle, stage, record)
+            if place is not None and processes.rank == 0:
+                store_bundle(tuned, place, training=True)
+            processes.wait()
+        return tuned
 
 
 def _finetuned(bundle: Bundle, stage: Stage2, record: FinetuneRecord) -> Bundle:

@@ -28,7 +28,7 @@ class Processes(AbstractContextManager):
     """
 
     def __init__(self, device: str = "auto", alone: bool = False):
-        self.rank = 0 if alone else int(os.environ.get("RANK", "0"))
+        self.rank = 0 if alone else own_rank()
         self.world = 1 if alone else int(os.environ.get("WORLD_SIZE", "1"))
         local = int(os.environ.get("LOCAL_RANK", "0"))
         if self.world > 1 and device in ("auto", "cuda") and torch.cuda.is_available():
@@ -107,6 +107,11 @@ class Processes(AbstractContextManager):
         """Until every process has come here."""
         if self.world > 1:
             dist.barrier()
+
+
+def own_rank() -> int:
+    """Of this process among those that torchrun started; 0 without it."""
+    return int(os.environ.get("RANK", "0"))
 
 
 def join(store: dist.Store, rank: int, world: int) -> dist.Store:  # pyright: ignore[reportPrivateImportUsage]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unseen.bundle import Bundle
-from unseen.bundle.places import check_place, check_same, is_finished, training_folder
+from unseen.bundle.places import check_place, check_same, is_finished, sole_training, training_folder
 from unseen.bundle.records import PhotoCheck
 from unseen.bundle.storage import check_precision, store_bundle
 from unseen.errors import UnseenError
@@ -114,38 +114,39 @@ def train(
     run.torch_device()  # or an error, before anything is made
     started = time.monotonic()
     place = None if out is None else Path(out)
-    finished = place is not None and is_finished(place, run.resume, overwrite)
-    if place is not None and not finished:
-        check_place(place, training=True)
-        run = replace(run, folder=training_folder(place))
-    inputs = load_inputs(name, graph, vectors, backbone, classes, layer, weights, skip_missing, tell, transform)
-    if place is not None and finished:
-        asked = {"method": name, **asdict(method.settings), "seed": run.seed, "precision": precision}
-        return _finished(place, inputs, holdout, asked, tell)
+    with sole_training(place):
+        finished = place is not None and is_finished(place, run.resume, overwrite)
+        if place is not None and not finished:
+            check_place(place, training=True)
+            run = replace(run, folder=training_folder(place))
+        inputs = load_inputs(name, graph, vectors, backbone, classes, layer, weights, skip_missing, tell, transform)
+        if place is not None and finished:
+            asked = {"method": name, **asdict(method.settings), "seed": run.seed, "precision": precision}
+            return _finished(place, inputs, holdout, asked, tell)
 
-    taxonomy, network, seen = inputs.taxonomy, inputs.backbone, inputs.seen
-    encoded = class_vectors(taxonomy, inputs.semantics)
-    tell_coverage(encoded.coverage, tell)
-    known = network.classifiers()[[id in taxonomy for id in network.class_ids]]
-    whole = Problem(taxonomy, encoded, taxonomy.indices(seen), known, seen_features(features, seen, network))
-    fitted, hidden = hide(whole, holdout, run.seed)
-    checked = _tell_photos(network, taxonomy, check_photos, say)
-    if run.folder is not None:
-        with writing(run.folder):
-            run.folder.mkdir(parents=True, exist_ok=True)
-    kept = [taxonomy.ids[row] for row in fitted.seen]
-    bundle = fit_classifiers(taxonomy, encoded, network, method, seen=kept, features=fitted.features, run=run)
-    bundle.training = replace(
-        bundle.training,
-        seconds=round(run.spent + time.monotonic() - started, 2),  # with the loading
-        peak_memory_mb=peak_memory_mb(),
-        holdout=check_hidden(bundle.solution, whole, hidden) if len(hidden) else None,
-        photo_check=checked,
-    )
-    bundle.method, bundle.precision = name, precision
-    if place is not None:
-        store_bundle(bundle, place, training=True)
-    return bundle
+        taxonomy, network, seen = inputs.taxonomy, inputs.backbone, inputs.seen
+        encoded = class_vectors(taxonomy, inputs.semantics)
+        tell_coverage(encoded.coverage, tell)
+        known = network.classifiers()[[id in taxonomy for id in network.class_ids]]
+        whole = Problem(taxonomy, encoded, taxonomy.indices(seen), known, seen_features(features, seen, network))
+        fitted, hidden = hide(whole, holdout, run.seed)
+        checked = _tell_photos(network, taxonomy, check_photos, say)
+        if run.folder is not None:
+            with writing(run.folder):
+                run.folder.mkdir(parents=True, exist_ok=True)
+        kept = [taxonomy.ids[row] for row in fitted.seen]
+        bundle = fit_classifiers(taxonomy, encoded, network, method, seen=kept, features=fitted.features, run=run)
+        bundle.training = replace(
+            bundle.training,
+            seconds=round(run.spent + time.monotonic() - started, 2),  # with the loading
+            peak_memory_mb=peak_memory_mb(),
+            holdout=check_hidden(bundle.solution, whole, hidden) if len(hidden) else None,
+            photo_check=checked,
+        )
+        bundle.method, bundle.precision = name, precision
+        if place is not None:
+            store_bundle(bundle, place, training=True)
+        return bundle
 
 
 def _tell_photos(
