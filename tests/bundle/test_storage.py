@@ -13,10 +13,11 @@ from safetensors.numpy import load_file
 
 from support.bundles import DOG, OKAPI, SEEN
 from unseen.bundle import Bundle
-from unseen.bundle.files import read_header, sign
+from unseen.bundle.files import read_header
 from unseen.errors import UnseenError
 from unseen.methods.projections import Linear
 from unseen.runtime.files import sha256
+from unseen.runtime.seals import sealed
 from unseen.taxonomy import Taxonomy
 
 
@@ -28,7 +29,7 @@ def change(path, name: str, **fields) -> None:
     header.pop("checksum", None)
     if name != "bundle.json":
         header["files"][name] = sha256(file)
-    (path / "bundle.json").write_text(json.dumps(sign(header)))
+    (path / "bundle.json").write_text(json.dumps(sealed(header)))
 
 
 def test_what_is_saved_is_what_is_loaded(bundle, kept):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from safetensors.numpy import save
 from unseen.errors import UnseenError
 from unseen.runtime.checkpoints import CHECKPOINT
 from unseen.runtime.files import sha256
+from unseen.runtime.seals import is_sealed
 
 FORMAT = 1
 AGAIN = "make the bundle again, or copy it whole"
@@ -32,21 +32,11 @@ HEADER = {  # what bundle.json must hold
     "made": {"at": str, "packages": dict},
     "files": dict.fromkeys(CHECKED, str),
 }
-UNSIGNED = frozenset(HEADER) | {"format", "nodes", "seen", "hierarchy", "without_vector", "shape"}
+UNSEALED = frozenset(HEADER) | {"format", "nodes", "seen", "hierarchy", "without_vector", "shape"}
 """All fields of a header without a checksum, as versions before 0.2 wrote it: with another one it has lost its checksum
 to damage."""
 DAMAGE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, OSError, SafetensorError, RecursionError)
 """What reading damaged JSON or a damaged array can raise."""
-
-
-def sign(header: dict[str, Any]) -> dict[str, Any]:
-    """The header with its own checksum, which no change of a value or of a name leaves right."""
-    written = json.loads(json.dumps(header))  # as it will be read
-    return written | {"checksum": _digest(written)}
-
-
-def _digest(header: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(header, sort_keys=True).encode()).hexdigest()
 
 
 def read_header(path: Path, verify: bool = True) -> dict[str, Any]:
@@ -62,7 +52,7 @@ def read_header(path: Path, verify: bool = True) -> dict[str, Any]:
         raise UnseenError(f"{path} is not a bundle: it {what}. `unseen train` makes one.")
     try:
         header = json.loads(file.read_text(encoding="utf-8"))
-        newer, whole = header["format"] > FORMAT, not verify or _is_as_signed(header)
+        newer, whole = header["format"] > FORMAT, not verify or is_sealed(header, UNSEALED)
     except PermissionError:
         raise UnseenError(f"{file} cannot be read: permission denied") from None
     except DAMAGE as error:
@@ -75,11 +65,6 @@ def read_header(path: Path, verify: bool = True) -> dict[str, Any]:
     if not whole:
         raise UnseenError(f"{file} was changed or damaged since the bundle was made (its checksum differs): {AGAIN}")
     return header
-
-
-def _is_as_signed(header: dict[str, Any]) -> bool:
-    rest = {key: value for key, value in header.items() if key != "checksum"}
-    return header["checksum"] == _digest(rest) if "checksum" in header else rest.keys() <= UNSIGNED
 
 
 def _wrong_fields(found: Any, wanted: dict[str, Any], prefix: str = "") -> list[str]:

@@ -11,7 +11,7 @@ from safetensors.numpy import load_file
 
 from unseen.bundle.backbone_info import BackboneInfo
 from unseen.bundle.card import card
-from unseen.bundle.files import AGAIN, DAMAGE, NETWORK, pack, read_header, sign, verify_files
+from unseen.bundle.files import AGAIN, DAMAGE, NETWORK, pack, read_header, verify_files
 from unseen.bundle.lessons import lesson_arrays, restore_lessons
 from unseen.bundle.places import check_place
 from unseen.bundle.records import Records
@@ -20,6 +20,7 @@ from unseen.errors import UnseenError
 from unseen.methods import Solution
 from unseen.methods.projections import from_saved
 from unseen.runtime.files import sha256, write_atomically, writing
+from unseen.runtime.seals import sealed
 from unseen.semantics import ClassVectors, Coverage
 from unseen.taxonomy import Taxonomy
 
@@ -75,7 +76,7 @@ def _write_files(bundle: Bundle, folder: Path) -> None:
         files[NETWORK] = pack(bundle.network)
     for name, content in files.items():
         write_atomically(folder / name, content)
-    header = sign(bundle.header() | {"files": {name: sha256(folder / name) for name in files}})
+    header = sealed(bundle.header() | {"files": {name: sha256(folder / name) for name in files}})
     write_atomically(folder / "README.md", _encode(card(bundle)))
     write_atomically(folder / "bundle.json", _encode(json.dumps(header, indent=1, ensure_ascii=False)))
 
