@@ -106,7 +106,8 @@ def test_fuzzed_inputs_follow_from_their_seed_and_find_a_careless_reader(tmp_pat
 
 @pytest.mark.slow
 def test_commands_survive_a_short_trial(tmp_path):
-    options = ["--minutes", "0.2", "--seed", "5", "--commands", "rename;taxonomy export;features", "--folder", tmp_path]
+    options = ["--minutes", "0.2", "--seed", "5", "--kinds", "kill,full disk", "--folder", tmp_path]
+    options += ["--commands", "rename;taxonomy export;features"]
     command = [sys.executable, BENCHMARKS / "torture.py", *options]
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
     summary = json.loads(done.stdout.splitlines()[-1])

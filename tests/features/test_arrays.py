@@ -67,3 +67,11 @@ def test_what_is_no_matrix_is_refused():
     ):
         with pytest.raises(UnseenError, match=reason):
             check_matrix(given, width=3)
+
+
+def test_a_header_that_does_not_end_is_told(tmp_path):
+    np.save(tmp_path / "x.npy", np.zeros((3, 4), np.float32))
+    damaged = (tmp_path / "x.npy").read_bytes().replace(b"}", b" ", 1)
+    (tmp_path / "x.npy").write_bytes(damaged)
+    with pytest.raises(UnseenError, match="is not a readable"):
+        read_arrays(tmp_path / "x.npy")

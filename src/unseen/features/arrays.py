@@ -6,6 +6,7 @@ What measures or learns takes them like a feature store.
 from __future__ import annotations
 
 import struct
+import tokenize
 import zipfile
 import zlib
 from collections import Counter
@@ -21,7 +22,7 @@ from unseen.features.store import FeatureBatch, FeatureStore, SeenFeatures
 FEATURES, LABELS = ("features", "x", "X"), ("labels", "classes", "y")
 
 DAMAGE = (OSError, EOFError, zipfile.BadZipFile, zlib.error, struct.error, SyntaxError, LookupError, TypeError)
-DAMAGE += (ArithmeticError, RuntimeError, MemoryError)
+DAMAGE += (ArithmeticError, RuntimeError, MemoryError, tokenize.TokenError)
 """What reading a damaged .npy or .npz file can raise."""
 
 
