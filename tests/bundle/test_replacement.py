@@ -119,6 +119,22 @@ def test_a_bundle_replaced_while_it_is_read_is_read_again(bundle, kept, tmp_path
     np.testing.assert_array_equal(found.solution.classifiers, larger.classifiers)
 
 
+def test_a_reader_that_begins_in_the_gap_reads_again(tmp_path):
+    """Absent at the look before, replaced in the middle of reading, its writer gone at the look after."""
+    place, reads = tmp_path / "b", []
+
+    def read() -> str:
+        reads.append(place.exists())
+        if len(reads) == 1:
+            place.mkdir()
+            (place / "bundle.json").write_text("{}")
+            raise UnseenError("half of one bundle, half of another")
+        return "whole"
+
+    assert replacement.read_undisturbed(place, read) == "whole"
+    assert reads == [False, True]
+
+
 @pytest.mark.slow
 def test_what_a_killed_process_left_is_removed_by_the_next(bundle, kept, tmp_path):
     place = shutil.copytree(kept, tmp_path / "b")

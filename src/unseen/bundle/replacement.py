@@ -30,7 +30,8 @@ except ImportError:  # Windows
 
 T = TypeVar("T")
 PATIENCE = 20.0  # seconds for which readers and writers wait for another writer
-GAP = 1.0  # seconds for which readers wait for a bundle that is between its two renames
+GAP = 2.0  # seconds for which readers wait for a bundle that is between its two renames
+_NO_GAP = 0.03  # and where no writer is seen: one may come and go between two looks
 _PAUSE = 0.02
 _UNSUPPORTED = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP)
 
@@ -63,20 +64,26 @@ def replacing(place: Path) -> Iterator[Path]:
 def read_undisturbed(path: Path, read: Callable[[], T]) -> T:
     """What `read` gives of the bundle in `path`; read again where another one took its place meanwhile."""
     begun = time.monotonic()
+    absent_since = None
     while True:
         before, found, problem = _generation(path), None, None
         try:
             found = read()
         except UnseenError as error:
             problem = error
-        if before is not None and before == _generation(path):  # all files are of one bundle
+        after, now = _generation(path), time.monotonic()
+        if before is not None and before == after:  # all files are of one bundle
             if problem is not None:
                 raise problem
             return found  # pyright: ignore[reportReturnType]
-        waited = time.monotonic() - begun
-        if before is None and problem is not None and (waited > GAP or not _beside(path.resolve())):
-            raise _advice(path) or problem
-        if waited > PATIENCE:
+        if before is None and after is None:  # never there, or between its two renames
+            absent_since = absent_since or now
+            gap = GAP if _beside(path.resolve()) else _NO_GAP
+            if problem is not None and now - absent_since > gap:
+                raise _advice(path) or problem
+        else:
+            absent_since = None
+        if now - begun > PATIENCE:
             raise problem or UnseenError(f"{path} is replaced again and again: try later")
         time.sleep(_PAUSE)
 
