@@ -29,13 +29,15 @@ MADE_WITH = {
         "seen_train": "photos/seen-train",
         "sampled": None,
     },
-    "epochs": 300,
+    "epochs": 3000,
+    "study_epochs": 300,
     "gcnz_epochs": 100,
     "finetune_epochs": 3,
     "finetune_batch": 16,
     "finetune_rate": 0.01,
     "finetune_scale": 3.0,
     "finetune_freeze": -1,
+    "finetune_studies": False,
     "kin_vectors": "glove+text",
 }
 
@@ -194,7 +196,7 @@ def test_no_results_are_told(tmp_path):
 
 def test_command():
     assert command(MADE_WITH) == "unseen reproduce all --photos DIR"
-    assert LENGTHS["photos"].epochs == 300
+    assert LENGTHS["photos"].epochs == 3000
     quick = copy.deepcopy(MADE_WITH) | {"epochs": 5}
     assert command(quick) == "unseen reproduce all --photos DIR --epochs 5"
     quick["level"] |= {"name": "embedded", "unseen": None, "seen_train": None, "sampled": 48, "vectors": "my/words.txt"}

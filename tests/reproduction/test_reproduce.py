@@ -251,7 +251,7 @@ def test_levels_follow_the_data(tmp_path):
         (tmp_path / name).mkdir()
     paper = find_level(imagenet_21k=tmp_path, imagenet_1k=tmp_path)
     assert (paper.name, paper.graph, paper.backbone) == ("paper", "paper", "timm/resnet50.tv_in1k")
-    assert LENGTHS["paper"] == Lengths(3000, 3000, 20)  # the paper's
+    assert LENGTHS["paper"] == Lengths(3000, 3000, 20, study_epochs=3000)  # the paper's
     local = paper.with_parts(backbone="support.tiny_network:build", vectors=None, weights=tmp_path / "w.pt")
     assert (local.backbone, local.vectors, local.weights) == (
         "support.tiny_network:build",
@@ -311,8 +311,10 @@ def test_a_damaged_result_counts_as_not_made(tmp_path):
 
 
 def test_epochs_of_a_row(tmp_path, level):
-    work = Trainings(tmp_path, level, Lengths(300, 100, 1))
-    assert work.epochs(Row("a", "dgp")) == 300
+    work = Trainings(tmp_path, level, Lengths(3000, 100, 1, study_epochs=300))
+    assert work.epochs(Row("a", "dgp")) == 3000
+    assert work.epochs(Row("a", "dgp", study=True)) == 300
+    assert work.epochs(Row("a", "sgcn", study=True, as_long_as="gcnz")) == 100
     assert work.epochs(Row("a", "gcnz", epochs_share=0.1)) == 10
     assert work.epochs(Row("a", "kin")) is None
 

@@ -13,7 +13,7 @@ from support.problems import PARENTS, SEEN
 from unseen.reproduction import Reproduction
 from unseen.reproduction.levels import Lengths, Level, find_level
 
-TINY = Lengths(epochs=2, gcnz_epochs=1, finetune_epochs=1, finetune_batch=4)
+TINY = Lengths(epochs=2, gcnz_epochs=1, finetune_epochs=1, study_epochs=2, finetune_batch=4)
 LISTS = {
     "2-hops": ["cat", "poodle", "saw", "pet"],
     "3-hops": ["cat", "poodle", "saw", "pet", "tool"],

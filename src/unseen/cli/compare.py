@@ -56,7 +56,9 @@ def compare(
     for name in names:
         parse_method(name)  # or an error, before anything is trained
     level = find_level(photos)
-    work = Reproduction(out, level, Lengths(epochs, gcnz_epochs, finetune_epochs=0), device=device, say=tell)
+    work = Reproduction(
+        out, level, Lengths(epochs, gcnz_epochs, finetune_epochs=0, study_epochs=epochs), device=device, say=tell
+    )
     if vectors is not None:
         work.level, work.kin_vectors = replace(level, vectors=vectors), vectors
     rows = run(work, names)

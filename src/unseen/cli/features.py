@@ -83,6 +83,11 @@ def features(
         tell(f"{_listed(built.kept)}: not in {images}, kept in the store. --prune drops such classes.")
     if built.pruned:
         tell(f"{_listed(built.pruned)}: not in {images}, dropped from the store.")
+    if built.unknown:
+        tell(
+            f"{out / 'store.json'} was damaged, so that nobody knows which network made the features that were here: "
+            f"they lie in {built.unknown} now, and all photos were read again."
+        )
     if built.unlisted:
         tell(f"{_listed(built.unlisted)}: the folder could not be read, the features from before are kept.")
     emit(

@@ -29,26 +29,31 @@ PAPER_VECTORS, PAPER_NETWORK = "glove.6B.zip#glove.6B.300d.txt@authors", "timm/r
 
 @dataclass(frozen=True)
 class Lengths:
-    """How long everything is trained. An epoch of GCNZ, which sees nearly the whole graph, costs some 25 of SGCN's."""
+    """How long everything is trained. An epoch of GCNZ, which sees nearly the whole graph, costs some 25 of SGCN's.
+
+    Studies are the tables that compare variants of a graph network: layers, seeds, attention, two phases.
+    """
 
     epochs: int  # of stage 1
     gcnz_epochs: int
     finetune_epochs: int
+    study_epochs: int  # of stage 1, in a study
     finetune_batch: int = 64
     finetune_rate: float = 1e-4
     finetune_scale: float = 1.0
     finetune_freeze: int = 0  # stages of the network that stay as they are; -1: all but the last one
+    finetune_studies: bool = True  # or their rows are compared after stage 1
 
 
 # A few thousand photos are some hundred steps, not the paper's 400,000: too few to teach the whole network, enough for
 # its last stage. Chosen on a part of the seen photos, by benchmarks/finetune_effect.py.
 FEW_PHOTOS = {"finetune_epochs": 3, "finetune_batch": 16, "finetune_rate": 0.01, "finetune_scale": 3.0,
-              "finetune_freeze": -1}  # fmt: skip
+              "finetune_freeze": -1, "finetune_studies": False}  # fmt: skip
 LENGTHS = {
-    "paper": Lengths(3000, 3000, 20),
-    "photos": Lengths(300, 100, **FEW_PHOTOS),
-    "embedded": Lengths(300, 100, 0),
-    "quick": Lengths(10, 2, **FEW_PHOTOS),
+    "paper": Lengths(3000, 3000, 20, study_epochs=3000),
+    "photos": Lengths(3000, 100, study_epochs=300, **FEW_PHOTOS),
+    "embedded": Lengths(300, 100, 0, study_epochs=300),
+    "quick": Lengths(10, 2, study_epochs=10, **FEW_PHOTOS),
 }
 QUICK_PHOTOS = 48  # of each folder
 

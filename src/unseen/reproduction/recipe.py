@@ -47,6 +47,8 @@ class Row:
     vectors: str | None = None  # others than the level's
     finetune: bool = False
     epochs_share: float = 1.0  # of the recipe's epochs
+    as_long_as: str | None = None  # trained for that method's epochs, which it is compared with
+    study: bool = False  # in a table that compares variants: see Lengths
     ours: bool = False
     norm: str | None = None
     published_as: str | None = None
@@ -84,6 +86,7 @@ def load_recipe(name: str) -> Recipe:
         hint = f" Did you mean {close[0]}?" if close else ""
         raise UnseenError(f"no table named {name!r}.{hint} There are: {', '.join(ORDER)}, and all")
     raw: dict[str, Any] = tomllib.loads((FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
-    rows = tuple(Row(**row) for row in raw.pop("rows", []))
+    study = raw.pop("study", False)
+    rows = tuple(Row(**row, study=study) for row in raw.pop("rows", []))
     frozen: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in raw.items()}
     return Recipe(name=name, rows=rows, **frozen)

@@ -104,8 +104,10 @@ def _circumstances(made_with: dict[str, Any], tables: dict[str, dict]) -> list[B
     level, published = made_with["level"], LENGTHS["paper"]
     name = level["name"]
     epochs = f"{made_with['epochs']:,} epochs of stage 1"
-    if made_with["gcnz_epochs"] != made_with["epochs"]:
-        epochs += f" (GCNZ {made_with['gcnz_epochs']:,})"
+    others = {"GCNZ": made_with["gcnz_epochs"], "comparisons of variants": made_with["study_epochs"]}
+    told = [f"{what} {count:,}" for what, count in others.items() if count != made_with["epochs"]]
+    if told:
+        epochs += f" ({', '.join(told)})"
     if made_with["finetune_epochs"] and level.get("seen_train"):
         epochs += f", {made_with['finetune_epochs']} of stage 2 at batch {made_with['finetune_batch']}"
         epochs += f", learning rate {made_with['finetune_rate']:g} and logits times {made_with['finetune_scale']:g}"

@@ -79,7 +79,9 @@ class Trainings:
         """Epochs of stage 1 for a row; None where the method is no graph network: others keep their own settings."""
         if not issubclass(get_method(row.runs), GraphMethod):
             return None
-        whole = self.lengths.gcnz_epochs if row.method == "gcnz" else self.lengths.epochs
+        lengths = self.lengths
+        usual = lengths.study_epochs if row.study else lengths.epochs
+        whole = lengths.gcnz_epochs if "gcnz" in (row.method, row.as_long_as) else usual
         return max(1, round(whole * row.epochs_share))
 
     def lacks(self, row: Row, seeds: Sequence[int] = (0,), holdout: float = 0.0) -> str | None:
@@ -100,7 +102,9 @@ class Trainings:
 
     def is_finetuned(self, row: Row) -> bool:
         """A row is finetuned if the paper's is, and there are photos to do it with."""
-        return row.finetune and self.level.seen_train is not None and self.lengths.finetune_epochs > 0
+        lengths = self.lengths
+        wanted = row.finetune and (lengths.finetune_studies or not row.study)
+        return wanted and self.level.seen_train is not None and lengths.finetune_epochs > 0
 
     def bundle(self, row: Row, seed: int = 0, holdout: float = 0.0) -> Bundle:
         """The bundle of a row, after stage 2 if it is finetuned; trained only if it is not there."""
