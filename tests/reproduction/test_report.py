@@ -200,7 +200,9 @@ def test_command():
     quick = copy.deepcopy(MADE_WITH) | {"epochs": 5}
     assert command(quick) == "unseen reproduce all --photos DIR --epochs 5"
     quick["level"] |= {"name": "embedded", "unseen": None, "seen_train": None, "sampled": 48, "vectors": "my/words.txt"}
-    assert command(quick) == "unseen reproduce all --quick --epochs 5 --gcnz-epochs 100 --vectors words.txt"
+    assert command(quick) == (
+        "unseen reproduce all --quick --epochs 5 --gcnz-epochs 100 --study-epochs 300 --vectors words.txt"
+    )
 
 
 @pytest.mark.slow
