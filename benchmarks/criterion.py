@@ -2,6 +2,7 @@
 
     python benchmarks/criterion.py study  --stores DIR [--out FILE]   how well each criterion foretells photos
     python benchmarks/criterion.py choose --stores DIR [--out FILE]   constants for all networks, and with each left out
+    python benchmarks/criterion.py sources --stores DIR [--out FILE]  which class vectors, with kin's constants
     python benchmarks/criterion.py report --stores DIR                kin as it is, on the classes never looked at
 
 `study`: many variants of kin, each fitted to each network, are measured by several criteria on seen classes and by
@@ -18,7 +19,8 @@ import argparse
 import json
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -43,6 +45,7 @@ UP, LISTS = "3-hops", AUTHORS_LISTS
 LOOKED_AT, REPORTED = 0, 1  # which of every two classes of photos
 HALVES, UPWARD = "halves", "up 3-hops reciprocal rank"
 BOTH = ("glove", "text")
+SOURCES = (*BOTH, "mpnet")
 HOPS = {"descendants": [0.25, 0.32, 0.2, 0.22, 0.01], "ancestors": [0.8, 0.06, 0.05, 0.04, 0.05]}
 START = KinSettings(  # what variants are variants of: constants learned on hidden halves, for one network
     width=1.0,
@@ -154,7 +157,7 @@ class Bench:
         self.parents = [np.sort(self.place[parent[child == row]]) for row in self.seen]
         self.parents = [places[places >= 0] for places in self.parents]
         self.photos = {name: read_photos(name, stores, self.taxonomy, part) for name in networks}
-        self.vectors = {name: class_vectors(self.taxonomy, load_vectors(name)) for name in BOTH}
+        self.vectors = {name: class_vectors(self.taxonomy, load_vectors(name)) for name in SOURCES}
         self.splits = halvings(len(self.seen), 2)
         self.folds = np.array_split(np.random.default_rng(0).permutation(len(self.seen)), FOLDS)
         self._inputs: dict[tuple, Inputs] = {}
@@ -321,10 +324,22 @@ def choose(bench: Bench, networks: list[str], out: Path | None) -> None:
         print(f"without {left_out}: {best([n for n in networks if n != left_out])}")
 
 
-def report(stores: Path, networks: list[str], part: int) -> None:
+def sources(bench: Bench, networks: list[str], out: Path | None) -> None:
+    """Every choice of sources by the criteria, the mean over the networks; photos of unseen classes to compare with."""
+    sets = [chosen for count in (1, 2, 3) for chosen in combinations(SOURCES, count)]
+    found = measured(bench, {"+".join(chosen): (chosen, asdict(KinSettings())) for chosen in sets}, out)
+    shown = {HALVES: HALVES, "own-up": "own-up 3-hops reciprocal rank", "up": UPWARD}
+    shown |= {f"photos, {key}": f"unseen {key} hit@1" for key in LISTS}
+    print(f"| sources | {' | '.join(shown)} |\n|:--|" + "--:|" * len(shown))
+    for name, of in found.items():
+        cells = [f"{np.mean([of[n][figure] for n in networks]):.1f}" for figure in shown.values()]
+        print(f"| {name} | {' | '.join(cells)} |")
+
+
+def report(stores: Path, networks: list[str], part: int, vectors_name: str) -> None:
     """kin with its defaults, and with the constants that it had: class-averaged Hit@1, and with the seen classes."""
     taxonomy = Taxonomy.paper()
-    vectors = class_vectors(taxonomy, load_vectors("+".join(BOTH)))
+    vectors = class_vectors(taxonomy, load_vectors(vectors_name))
     lists = {name: taxonomy.indices(paper_list(name)) for name in LISTS}
     print(f"| network | kin | {' | '.join(LISTS)} | seen | seen, 2-hops+1K | unseen, 2-hops+1K | AUSUC |")
     print("|:--|:--|" + "--:|" * 7)
@@ -336,7 +351,8 @@ def report(stores: Path, networks: list[str], part: int) -> None:
         unseen, unseen_rows = read_all(store, taxonomy, half)
         seen, seen_rows = read_all(FeatureStore.open(stores / name / "seen-val", network), taxonomy, network.class_ids)
         alone = problem.seen[(seen @ network.classifiers().T).argmax(axis=1)] == seen_rows
-        for label, settings in (("kin", KinSettings()), ("as it was", replace(START, sources=[1.0] * len(BOTH)))):
+        before = replace(START, sources=[1.0] * len(vectors.names))
+        for label, settings in (("kin", KinSettings()), ("as it was", before)):
             solution = Kin(settings).fit(problem, Run())
             cells = []
             for rows in lists.values():
@@ -384,16 +400,17 @@ def both_kinds(classifiers, seen, unseen, seen_photos, unseen_photos) -> list[fl
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("action", choices=("study", "choose", "report"))
+    parser.add_argument("action", choices=("study", "choose", "sources", "report"))
     parser.add_argument("--stores", type=Path, required=True)
     parser.add_argument("--networks", default=",".join(NETWORKS))
+    parser.add_argument("--vectors", default="+".join(BOTH), help="for report")
     parser.add_argument("--out", type=Path, help="keep the figures of every variant here, and go on from there")
     arguments = parser.parse_args()
     networks = arguments.networks.split(",")
     if arguments.action == "report":
-        report(arguments.stores, networks, REPORTED)
+        report(arguments.stores, networks, REPORTED, arguments.vectors)
     else:
-        act = study if arguments.action == "study" else choose
+        act = {"study": study, "choose": choose, "sources": sources}[arguments.action]
         act(Bench(networks, arguments.stores, LOOKED_AT), networks, arguments.out)
 
 

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from unseen.taxonomy import Taxonomy
 
 OPTIONS = (
-    "glove (built-in GloVe 6B, 100-d), text (built-in sentence encodings), mpnet (the same by a larger encoder), a file "
-    "of word vectors (GloVe, word2vec or fastText; an archive's file as archive.zip#file), or several joined by '+', "
+    "glove (built-in GloVe 6B, 100-d), text (built-in sentence encodings), mpnet (by a larger encoder), a file of "
+    "word vectors (GloVe, word2vec or fastText; an archive's file as archive.zip#file), or several joined by '+', "
     "such as glove+text; '@authors' behind a name or file keeps capitals, as the paper's authors do"
 )
 
