@@ -11,6 +11,7 @@ import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,9 @@ class FeatureArrays:
     def batches(self, size: int = 1024, classes: Collection[str] | None = None) -> Iterator[FeatureBatch]:
         """All rows, or those of some classes, in their order; `size` at a time."""
         labels = self._labels()
-        chosen = np.array([row for row, id in enumerate(labels.tolist()) if classes is None or id in classes], np.int64)
+        ids, of_rows = self._classes
+        wanted = np.array([classes is None or id in classes for id in ids.tolist()], bool)
+        chosen = np.flatnonzero(wanted[of_rows])
         for start in range(0, len(chosen), size):
             rows = chosen[start : start + size]
             yield FeatureBatch(self.matrix[rows], labels[rows].tolist(), [f"row {row}" for row in rows])
@@ -61,6 +64,11 @@ class FeatureArrays:
             raise UnseenError(f"{self.path}: has no row of any of the {len(place)} classes asked for.")
         rows, labels = np.array(found, np.int64).T
         return SeenFeatures(self.matrix[rows], labels)
+
+    @cached_property
+    def _classes(self) -> tuple[np.ndarray, np.ndarray]:
+        """Ids, and each row's place among them."""
+        return np.unique(self._labels(), return_inverse=True)
 
     def _labels(self) -> np.ndarray:
         if self.labels is None:

@@ -14,7 +14,7 @@ from safetensors.numpy import save
 
 from unseen.errors import UnseenError
 from unseen.runtime.files import write_atomically
-from unseen.runtime.seals import is_sealed, sealed
+from unseen.runtime.seals import Damaged, is_sealed, sealed
 
 BLOCK = 1024  # photos
 REBUILD = "Run the same `unseen features` again to rebuild this part."
@@ -36,13 +36,14 @@ class Index:
 
     photos: list[Source]  # one for each row of features
     unreadable: list[tuple[Source, str]]  # with the reason
+    network: str = ""  # a mark of the network that made it; those of earlier versions have none
 
     def sources(self) -> list[Source]:
         """All files, sorted."""
         return sorted(self.photos + [source for source, _ in self.unreadable])
 
 
-class DamagedBlock(UnseenError):
+class DamagedBlock(Damaged):
     """A block that is not what was written."""
 
 
@@ -58,7 +59,7 @@ def write_block(path: Path, index: Index, features: np.ndarray) -> None:
     """`features` has a row for each of index.photos."""
     features = np.ascontiguousarray(features)
     held = {"photos": index.photos, "unreadable": [[*source, why] for source, why in index.unreadable]}
-    held = json.dumps(sealed(held | {"sha256": _digest(features)}))
+    held = json.dumps(sealed(held | {"network": index.network, "sha256": _digest(features)}))
     write_atomically(path, save({"features": features}, metadata={"index": held}))  # in one: the order of two varies
 
 
@@ -89,7 +90,8 @@ def _read(path: Path, whole: bool) -> tuple[Index, np.ndarray]:
             if not is_sealed(held, UNSEALED):
                 raise ValueError("its checksum differs")
             photos = [Source(*source) for source in held["photos"]]
-            index = Index(photos, [(Source(*source), why) for *source, why in held["unreadable"]])
+            unreadable = [(Source(*source), why) for *source, why in held["unreadable"]]
+            index = Index(photos, unreadable, held.get("network", ""))
             features = file.get_tensor("features") if whole else np.empty((0, 0))
         if whole and "sha256" in held and _digest(features) != held["sha256"]:
             raise ValueError("its checksum differs")

@@ -27,6 +27,7 @@ from unseen.features.blocks import (
     read_block,
     write_block,
 )
+from unseen.features.store import mark_network
 from unseen.photos import UnreadablePhoto, photos_in
 from unseen.runtime.progress import Bar
 from unseen.runtime.threads import separate_threads, thread_count
@@ -38,9 +39,8 @@ NO_FOLDER = Source("", -1, -1)  # stands for a class folder that cannot be read
 class _Block:
     """A block that is being made: rows come in any order, and when the last is there it is written."""
 
-    def __init__(self, path: Path, class_id: str, sources: list[Source], width: int, dtype: type):
-        self.path, self.class_id, self.sources = path, class_id, sources
-        self.features = np.zeros((len(sources), width), dtype)
+    def __init__(self, path: Path, class_id: str, sources: list[Source], features: np.ndarray, network: str):
+        self.path, self.class_id, self.sources, self.features, self.network = path, class_id, sources, features, network
         self.reasons: dict[int, str] = {}
         self.left = len(sources)
 
@@ -49,6 +49,7 @@ class _Block:
         index = Index(
             [self.sources[row] for row in readable],
             [(self.sources[row], why) for row, why in sorted(self.reasons.items())],
+            self.network,
         )
         write_block(self.path, index, self.features[readable])
         return index
@@ -60,6 +61,7 @@ class Builder:
     ):
         self.images, self.store, self.backbone, self.dtype = images, store, backbone, dtype
         self.batch, self.workers, self.retry = batch, workers, retry
+        self.network = mark_network(backbone)
         self.counts: dict[str, list[int]] = {}  # class -> photos, unreadable
         self.unlisted: list[str] = []  # classes whose folder could not be read, and that keep the features they had
         self.new = 0
@@ -125,7 +127,8 @@ class Builder:
         aside.find_rows()
         for number in missing:
             path = block_path(self.store, class_id, number)
-            block = _Block(path, class_id, wanted[number], self.backbone.num_features, self.dtype)
+            features = np.zeros((len(wanted[number]), self.backbone.num_features), self.dtype)
+            block = _Block(path, class_id, wanted[number], features, self.network)
             for row, source in enumerate(block.sources):
                 if source.name in broken:
                     self._fill(block, row, broken[source.name])

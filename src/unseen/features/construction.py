@@ -24,12 +24,13 @@ from unseen.backbones import Backbone
 from unseen.errors import UnseenError
 from unseen.features.blocks import blocks_of, find_block
 from unseen.features.builder import Builder
-from unseen.features.store import FORMAT, PRECISIONS, FeatureStore, check_network, describe_network, read_about
+from unseen.features.recovery import recover, write_about
+from unseen.features.store import PRECISIONS, FeatureStore, check_network, read_about
 from unseen.photos import list_classes
 from unseen.runtime.files import locked, write_atomically, writing
 from unseen.runtime.processes import Processes
 from unseen.runtime.progress import progress
-from unseen.runtime.seals import sealed
+from unseen.runtime.seals import Damaged, sealed
 
 BATCH_ON_CPU, BATCH_ON_GPU = 16, 128
 
@@ -47,6 +48,7 @@ class Built:
     kept: tuple[str, ...] = ()  # classes of the store that have no folder among the photos
     pruned: tuple[str, ...] = ()  # such classes that were dropped
     unlisted: tuple[str, ...] = ()  # classes whose folder could not be read; they keep the features they had
+    unknown: Path | None = None  # where features are that nobody knows the network of, since store.json got damaged
 
     def as_dict(self) -> dict[str, Any]:
         rate = self.new / self.seconds if self.seconds else 0.0
@@ -120,7 +122,7 @@ def build_store(
             "workers",
         )
     with Processes(str(backbone.device)) as processes, ExitStack() as held:
-        classes, dtype = _first_does(processes, lambda: _prepare(images, out, backbone, precision, held))
+        classes, dtype, unknown = _first_does(processes, lambda: _prepare(images, out, backbone, precision, held))
         mine = classes[processes.rank :: processes.world]
         builder = Builder(images, out, backbone, PRECISIONS[dtype], batch, count_workers(workers), retry_unreadable)
         with progress("Reading photos", len(mine), show_progress) as bar:
@@ -139,6 +141,7 @@ def build_store(
         kept=() if prune else gone,
         pruned=gone if prune else (),
         unlisted=tuple(sorted(id for _, _, unlisted in parts for id in unlisted)),
+        unknown=unknown,
     )
 
 
@@ -158,8 +161,9 @@ def _first_does(processes: Processes, job: Callable[[], Any]) -> Any:
 
 def _prepare(
     images: Path, out: Path, backbone: Backbone, precision: str | None, held: ExitStack
-) -> tuple[list[str], str]:
-    """A new or known store, from now on ours and unfinished; the classes of `images`, and the store's precision."""
+) -> tuple[list[str], str, Path | None]:
+    """A new or known store, from now on ours and unfinished; the classes of `images`, the store's precision, and where
+    features are that are not known to be this network's."""
     classes = list_classes(images)
     if precision is not None and precision not in PRECISIONS:
         raise UnseenError(f"precision must be {' or '.join(PRECISIONS)}, not {precision!r}.", "precision")
@@ -169,7 +173,7 @@ def _prepare(
     held.enter_context(locked(out / "lock", f"{out}: another process is writing to this feature store."))
     for leftover in out.glob(".*.tmp"):  # of a process that was killed
         leftover.unlink(missing_ok=True)
-    about = _known(out)
+    about, unknown = _known(out, backbone)
     if about is not None:
         check_network(out, about, backbone)
         if precision not in (None, about["precision"]):
@@ -179,9 +183,8 @@ def _prepare(
             )
         (out / "contents.json").unlink(missing_ok=True)
     else:
-        about = {"format": FORMAT, "network": describe_network(backbone), "precision": precision or "fp16"}
-        write_atomically(out / "store.json", json.dumps(sealed(about), indent=1).encode())
-    return classes, about["precision"]
+        about = write_about(out, backbone, precision or "fp16")
+    return classes, about["precision"], unknown
 
 
 def _check_place(out: Path) -> None:
@@ -201,14 +204,12 @@ def _is_leftover(path: Path) -> bool:
     return path.name.startswith(".store.json.") and path.suffix == ".tmp"
 
 
-def _known(out: Path) -> dict[str, Any] | None:
-    """What store.json tells, None where there is none; or only a damaged one, and no features that it could tell of."""
+def _known(out: Path, backbone: Backbone) -> tuple[dict[str, Any] | None, Path | None]:
+    """What store.json tells, None where there is none; and where features are that only a damaged one told of."""
     try:
-        return read_about(out) if FeatureStore.is_store(out) else None
-    except UnseenError:
-        if any(out.glob("features/*/*")):
-            raise
-        return None
+        return (read_about(out) if FeatureStore.is_store(out) else None), None
+    except Damaged:
+        return recover(out, backbone)
 
 
 def _finish(out: Path, made: dict[str, list[int]], prune: bool) -> tuple[dict[str, list[int]], tuple[str, ...]]:

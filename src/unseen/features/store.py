@@ -5,10 +5,12 @@
       features/<class id>/000000.safetensors, 000001...
                           up to 1,024 photos of a class each, sorted by name. The file holds their features (n x D) and,
                           in its header, what these were made from: name, size and time of every file; of the unreadable
-                          ones, which have no row, also the reason. See `unseen.features.blocks`
+                          ones, which have no row, also the reason. See `unseen.features.blocks`. A mark of the network
+                          in it replaces a store.json that got damaged
       contents.json       photos and unreadable files of every class; written last: without it a store is unfinished
       unreadable.jsonl    {"photo", "why"}, one file a line
       aside/<class id>/   blocks of a class whose photos have changed, until their rows have been used again
+      unknown/            features without such a mark, where store.json got damaged; nothing reads or removes them
 
 A block is written whole or not at all, and depends on nothing but the photos and the network: however often the work
 was interrupted, by however many processes it was done, in whatever order photos came: a finished store is the same.
@@ -17,6 +19,7 @@ Every file has a checksum; those of version 0.1 had none and are read as they ar
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Collection, Iterator, Sequence
@@ -28,7 +31,7 @@ import numpy as np
 
 from unseen.errors import UnseenError
 from unseen.features.blocks import BLOCK, REBUILD, blocks_of, read_block, read_index
-from unseen.runtime.seals import read_sealed
+from unseen.runtime.seals import Damaged, read_sealed
 
 if TYPE_CHECKING:
     from unseen.backbones import Backbone
@@ -36,7 +39,7 @@ if TYPE_CHECKING:
 FORMAT = 1
 PRECISIONS = {"fp16": np.float16, "fp32": np.float32}
 NETWORK = {"name", "checksum", "features", "transform"}  # what store.json tells of it
-ANEW = "Which network made these features is not known: make the store again, in another folder."
+MEND = "Run the same `unseen features` again to mend it."
 ABOUT, CONTENTS = ("format", "network", "precision"), ("classes",)  # all that 0.1 wrote, without checksums
 
 
@@ -184,18 +187,25 @@ def describe_network(backbone: Backbone) -> dict[str, Any]:
     }
 
 
+def mark_network(backbone: Backbone) -> str:
+    """The same in short, for every block: should store.json be lost, they tell whose features they are."""
+    made_by = describe_network(backbone)
+    del made_by["name"]
+    return hashlib.sha256(json.dumps(made_by, sort_keys=True).encode()).hexdigest()[:16]
+
+
 def read_about(path: Path) -> dict[str, Any]:
     """store.json."""
     if path.is_dir() and not os.access(path, os.X_OK):
         raise UnseenError(f"{path}: permission denied.")
     if not FeatureStore.is_store(path):
         raise UnseenError(f"{path}: is not a feature store. `unseen features` makes one.")
-    about = read_sealed(path / "store.json", ABOUT, ANEW)
+    about = read_sealed(path / "store.json", ABOUT, MEND)
     if about.get("format", FORMAT) != FORMAT:
         raise UnseenError(f"{path}: is a feature store of format {about['format']}, this version reads {FORMAT}.")
     network = about.get("network")
     if about.get("precision") not in PRECISIONS or not isinstance(network, dict) or not network.keys() >= NETWORK:
-        raise UnseenError(f"{path / 'store.json'}: is damaged. {ANEW}")
+        raise Damaged(f"{path / 'store.json'}: is damaged. {MEND}")
     return about
 
 
@@ -216,4 +226,4 @@ def _is_pair(counts: Any) -> bool:
 
 
 def _damaged(path: Path) -> UnseenError:
-    return UnseenError(f"{path}: is damaged. {REBUILD}")
+    return Damaged(f"{path}: is damaged. {REBUILD}")

@@ -13,6 +13,10 @@ from unseen.errors import UnseenError
 KEY = "checksum"
 
 
+class Damaged(UnseenError):
+    """A file that is not what was written."""
+
+
 def sealed(facts: dict[str, Any]) -> dict[str, Any]:
     """The facts with their checksum, which no change of a value or of a name leaves right.
 
@@ -43,7 +47,7 @@ def read_sealed(path: Path, unsealed: Collection[str], advice: str) -> dict[str,
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict) or not is_sealed(found, unsealed):
-        raise UnseenError(f"{path}: is damaged. {advice}")
+        raise Damaged(f"{path}: is damaged. {advice}")
     return {name: value for name, value in found.items() if name != KEY}
 
 
