@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import shutil
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -28,7 +27,7 @@ from unseen.methods.projections import Append1, Linear
 from unseen.probability.climbing import way_up
 from unseen.probability.numbers import SHARPNESS, SURE, UNCALIBRATED
 from unseen.recognition import Recogniser
-from unseen.runtime.files import writing
+from unseen.runtime.files import remove, temporary_beside, writing
 from unseen.taxonomy import Taxonomy
 
 KINDS = ("onnx", "torch", "timm")
@@ -135,17 +134,14 @@ def export(
 @contextmanager
 def _fresh(out: Path) -> Iterator[Path]:
     """A name beside `out`, which becomes `out` once all is written: nobody ever finds half a file there."""
-    fresh = out.with_name(f".{out.name}.{os.getpid()}.tmp")
     with writing(out):
         out.parent.mkdir(parents=True, exist_ok=True)
+        fresh = temporary_beside(out)
         try:
             yield fresh
             os.replace(fresh, out)
         finally:
-            if fresh.is_dir():
-                shutil.rmtree(fresh)
-            else:
-                fresh.unlink(missing_ok=True)
+            remove(fresh)
 
 
 def labels_of(model: Recogniser, rows: np.ndarray) -> list[dict[str, Any]]:

@@ -13,15 +13,16 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
-from torch import Tensor, nn
 
 from unseen.errors import UnseenError
-from unseen.runtime.files import write_atomically, writing
+from unseen.runtime.files import temporary_beside, write_atomically, writing
+
+if TYPE_CHECKING:  # every bundle is looked at for an unfinished training: torch is imported only where there is one
+    from torch import Generator, Tensor, nn
+    from torch.optim import Optimizer
 
 CHECKPOINT = "checkpoint.safetensors"  # in a run's folder
 PREVIOUS = "checkpoint-previous.safetensors"
@@ -43,6 +44,8 @@ class Checkpoint:
 
 def save_checkpoint(folder: Path, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
     """Write tensors and JSON facts; on a full disk or in a read-only folder the earlier checkpoint stays as it was."""
+    from safetensors.torch import save
+
     content = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     text = json.dumps({"format": FORMAT, **facts})
     packed = save(content, {"facts": text, "sha256": _digest(content, text)})
@@ -87,10 +90,11 @@ def remove_damaged(folder: Path, used: Checkpoint | None) -> None:
 
 def _keep_previous(folder: Path) -> None:
     """Let the last checkpoint have the previous one's name too; its own stays until the next one is written."""
-    last, temporary = folder / CHECKPOINT, folder / f".{PREVIOUS}.{os.getpid()}.tmp"
+    last = folder / CHECKPOINT
     if not last.exists():
         return
     with writing(folder):
+        temporary = temporary_beside(folder / PREVIOUS)
         temporary.unlink(missing_ok=True)
         try:
             os.link(last, temporary)
@@ -115,6 +119,8 @@ def _read(path: Path) -> Checkpoint:
 
 def _digest(tensors: dict[str, Tensor], facts: str) -> str:
     """Of all that is saved: of the file as it would be without the checksum."""
+    from safetensors.torch import save
+
     return hashlib.sha256(save(tensors, {"facts": facts})).hexdigest()
 
 
@@ -132,18 +138,18 @@ def _check_identity(found: Checkpoint, identity: dict[str, Any]) -> None:
         )
 
 
-def pack_training(
-    network: nn.Module, optimiser: torch.optim.Optimizer, generator: torch.Generator
-) -> dict[str, Tensor]:
+def pack_training(network: nn.Module, optimiser: Optimizer, generator: Generator) -> dict[str, Tensor]:
     """All that the next step depends on: weights, the optimiser's moments, the state of the random numbers."""
+    from torch import as_tensor
+
     tensors = {f"network.{name}": tensor for name, tensor in network.state_dict().items()}
     for index, state in optimiser.state_dict()["state"].items():
-        tensors |= {f"optimiser.{index}.{name}": torch.as_tensor(value) for name, value in state.items()}
+        tensors |= {f"optimiser.{index}.{name}": as_tensor(value) for name, value in state.items()}
     return tensors | {"generator": generator.get_state()}
 
 
 def unpack_training(
-    tensors: dict[str, Tensor], network: nn.Module, optimiser: torch.optim.Optimizer, generator: torch.Generator
+    tensors: dict[str, Tensor], network: nn.Module, optimiser: Optimizer, generator: Generator
 ) -> None:
     """Put back what pack_training() took."""
     prefix = "network."

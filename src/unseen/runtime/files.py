@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,9 +32,9 @@ def writing(path: Path) -> Iterator[None]:
 
 def write_atomically(path: Path, content: bytes) -> None:
     """All of the content or the old file, never half: a temporary file beside it, synced, then renamed."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = temporary_beside(path)
         try:
             with open(temporary, "wb") as file:
                 file.write(content)
@@ -41,6 +43,37 @@ def write_atomically(path: Path, content: bytes) -> None:
             os.replace(temporary, path)
         finally:
             temporary.unlink(missing_ok=True)
+
+
+def temporary_beside(path: Path) -> Path:
+    """A name for what is to become `path`. What processes that were killed left under such names is removed."""
+    ours = re.compile(rf"\.{re.escape(path.name)}\.(\d+)\.tmp")
+    for name in os.listdir(path.parent):
+        left = ours.fullmatch(name)
+        if left and _is_dead(int(left[1])):
+            remove(path.with_name(name))
+    return path.with_name(f".{path.name}.{os.getpid()}.tmp")
+
+
+def remove(path: Path) -> None:
+    """A file or a folder; nothing where there is none."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _is_dead(process: int) -> bool:
+    """Whether there is surely no such process."""
+    if os.name != "posix":  # where asking would end it
+        return False
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return True
+    except OSError:  # another user's
+        return False
+    return False
 
 
 @contextmanager
