@@ -10,7 +10,7 @@ from support.tables import small_reproduction
 from unseen.errors import UnseenError
 from unseen.methods import method_names
 from unseen.reproduction.compare import compare, markdown, parse_method, table
-from unseen.reproduction.verdicts import verdict_table
+from unseen.reproduction.verdicts import named_verdicts, verdict_table
 from unseen.scoring.candidates import AUTHORS_LISTS
 
 pytestmark = [pytest.mark.usefixtures("small_lists"), pytest.mark.slow]
@@ -67,6 +67,19 @@ def test_what_needs_photos_is_left_out_with_the_reason(tmp_path, level):
     (row,) = compare(small_reproduction(tmp_path, replace(level, seen_train=None)), ["devise"])
     assert "photos" in row["left_out"]
     assert "photos" in table([row])[1][1]
+
+
+def test_vectors_and_networks_are_told_apart(tmp_path, level):
+    work = small_reproduction(tmp_path, level)
+    rows = compare(work, ["structural:glove", "structural:text"], [level.backbone], verdicts=False)
+    assert [row["vectors"] for row in rows] == ["glove", "text"] and not any("verdict" in row for row in rows)
+    assert "network" not in table(rows)[0] and work.level == level
+    other = [row | {"network": "another"} for row in rows]
+    cells = table([*rows, *other])
+    assert [line[2] for line in cells] == ["network", *[level.backbone] * 2, "another", "another"]
+    told = {"verdict": {"calibrated": True}}
+    named = named_verdicts([row | told for row in (*rows, *other)])
+    assert [name for name, _ in named] == [f"structural, {row['vectors']}, {row['network']}" for row in (*rows, *other)]
 
 
 def test_a_method_may_be_your_own_and_have_vectors(tmp_path, monkeypatch):

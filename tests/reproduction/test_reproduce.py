@@ -9,6 +9,7 @@ import sys
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -163,7 +164,7 @@ def test_attributes_are_learned_from_awa2s_own_photos(tmp_path, monkeypatch):
 def test_done_is_not_done_again(work, monkeypatch):
     first = work.run("ablation")
     monkeypatch.setattr("unseen.reproduction.trainings.train", forbidden)
-    monkeypatch.setattr("unseen.reproduction.tables.evaluate", forbidden)
+    monkeypatch.setattr("unseen.reproduction.tables.evaluate_lists", forbidden)
     assert small_reproduction(work.work, work.level).run("ablation") == first
 
 
@@ -218,7 +219,7 @@ def test_report_without_running(work, tmp_path, monkeypatch):
     analyse(work)
     for name in (
         "unseen.reproduction.trainings.train",
-        "unseen.reproduction.tables.evaluate",
+        "unseen.reproduction.tables.evaluate_lists",
         "unseen.reproduction.analysis.evaluate",
     ):
         monkeypatch.setattr(name, forbidden)
@@ -365,6 +366,27 @@ def test_two_processes_give_what_one_gives(tmp_path, level):
         figures.append([row["measured"] for row in result["rows"]])
     assert figures[0] == figures[1]
     assert len(figures[2]) == 2
+
+
+def test_examples_are_found_without_listing_every_folder(work, monkeypatch):
+    """Of 14 million photos only the names of a few classes' are read, and by the first process alone."""
+    import unseen.reproduction.tables as tables
+
+    listed, whole = [], tables.photos_in
+    monkeypatch.setattr(tables, "photos_in", lambda folder: (listed.append(folder.name), whole(folder))[1])
+    bundle = work.bundle(Row("structural", "structural"))
+    few = work._examples(bundle, 2)
+    assert [photo.class_id for photo in few] == listed and len(listed) == 2
+    assert all(photo.path.is_file() and photo.path.parent.name == photo.class_id for photo in few)
+    assert work._examples(bundle, 2) == few
+    assert {photo.class_id for photo in work._examples(bundle, 99)} == set(LISTS["2-hops"])  # all that have photos
+    work.processes = SimpleNamespace(rank=1, world=2, wait=lambda: None)
+    listed.clear()
+    try:
+        recipe = replace(load_recipe("qualitative"), rows=(Row("structural", "structural"),))
+        assert work._qualitative(recipe) == {"photos": []} and not listed
+    finally:
+        work.processes = None
 
 
 def forbidden(*args, **kwargs):

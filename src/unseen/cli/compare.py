@@ -19,6 +19,8 @@ from unseen.errors import UnseenError
     examples="""
     unseen compare --photos photos/ --epochs 300
     unseen compare --photos photos/ --methods kin,kin:glove,dgp,dgp:glove+text,structural --markdown table.md
+    unseen compare --photos photos/ --methods kin,dgp,sgcn --vectors glove,text,mpnet,glove+text+mpnet
+    unseen compare --photos photos/ --methods kin,structural --backbone efficientnet-lite0,resnet50
     """,
 )
 def compare(
@@ -30,8 +32,12 @@ def compare(
     epochs: Annotated[int, typer.Option(min=1, help="Epochs of the graph networks.")] = 300,
     gcnz_epochs: Annotated[int, typer.Option(min=1, help="Epochs of GCNZ, which is slow.")] = 100,
     vectors: Annotated[
-        str | None, typer.Option(help="Class vectors of all methods; by default glove, kin's own.")
+        str | None, typer.Option(help="Class vectors, separated by commas; by default glove, kin's own.")
     ] = None,
+    backbone: Annotated[
+        str | None, typer.Option(help="Networks, separated by commas. Default: efficientnet-lite0.")
+    ] = None,
+    verdicts: Annotated[bool, typer.Option(help="Also calibrate each and tell how good its verdicts are.")] = True,
     out: Annotated[Path, typer.Option(help="Where bundles and features are kept.")] = Path("runs/compare"),
     average: Annotated[str, typer.Option(help="class or image.")] = "class",
     markdown: Annotated[Path | None, typer.Option(help="Also write the table there, as a page.")] = None,
@@ -39,8 +45,6 @@ def compare(
     json_: JsonFlag = False,
 ) -> None:
     """Train and evaluate all methods on the same features and candidates, and print one table."""
-    from dataclasses import replace
-
     from unseen.methods import method_names
     from unseen.reproduction import Reproduction
     from unseen.reproduction.compare import compare as run
@@ -53,17 +57,18 @@ def compare(
     if average not in ("class", "image"):
         raise UnseenError(f"--average is class or image, not {average!r}")
     names = [name.strip() for name in methods.split(",")] if methods else method_names()
+    if vectors is not None:
+        names = [f"{name}:{source.strip()}" for name in names for source in vectors.split(",")]
     for name in names:
         parse_method(name)  # or an error, before anything is trained
     level = find_level(photos)
     work = Reproduction(
         out, level, Lengths(epochs, gcnz_epochs, finetune_epochs=0, study_epochs=epochs), device=device, say=tell
     )
-    if vectors is not None:
-        work.level, work.kin_vectors = replace(level, vectors=vectors), vectors
-    rows = run(work, names)
+    networks = [name.strip() for name in backbone.split(",")] if backbone else [level.backbone]
+    rows = run(work, names, networks, verdicts)
     if markdown is not None:
-        write_atomically(markdown, page(rows, average, work, names).encode())
+        write_atomically(markdown, page(rows, average, work, names, networks).encode())
         for name, drawn in draw_verdicts(named_verdicts(rows)).items():
             write_atomically(markdown.parent / "plots" / f"{name}.svg", drawn)
     emit({"average": average, "methods": rows}, json_, lambda: _show(rows, average))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from itertools import product
 from typing import Any
 
 from unseen.evaluation.protocol import evaluate
@@ -17,15 +19,22 @@ from unseen.scoring.candidates import AUTHORS_LISTS
 MISSING = "–"
 
 
-def compare(work: Reproduction, methods: Sequence[str] | None = None) -> list[dict[str, Any]]:
+def compare(
+    work: Reproduction,
+    methods: Sequence[str] | None = None,
+    networks: Sequence[str] | None = None,
+    verdicts: bool = True,
+) -> list[dict[str, Any]]:
     """For each method: Hit@k on the three lists with and without seen candidates, accuracy on seen photos, their
     harmonic mean and area, and what training took. Methods whose photos are missing are listed with the reason.
 
-    Methods are given as `parse_method` reads them; by default all.
+    Methods are given as `parse_method` reads them; by default all. `networks` are others than the level's.
     """
     level, rows = work.level, []
     learned_from = 0 if level.seen_train is None else sum(1 for _ in list_photos(level.seen_train))
-    for row in map(parse_method, methods or method_names()):
+    parsed = [parse_method(method) for method in methods or method_names()]
+    for network, row in product(networks or [level.backbone], parsed):
+        work.level = replace(level, backbone=network)
         lack = work.lacks(row)
         if lack is not None:
             rows.append({"method": row.label, "left_out": lack})
@@ -34,6 +43,7 @@ def compare(work: Reproduction, methods: Sequence[str] | None = None) -> list[di
         photos = work.store(model, level.unseen)
         entry: dict[str, Any] = {
             "method": row.label,
+            "network": network,
             "vectors": "+".join(model.bundle.vectors.names),
             "epochs": work.epochs(row),
             "photos": learned_from if work.learns_from_photos(row) else None,
@@ -49,8 +59,10 @@ def compare(work: Reproduction, methods: Sequence[str] | None = None) -> list[di
             both = [photos, work.store(model, level.seen_val)]
             found = evaluate(model, both, level.candidates("2-hops+1K"), show_progress=False, sure=None).generalised
             entry["generalised"] = found["class"] if found else None
-        entry["verdict"] = measure_verdicts(work, row)
+        if verdicts:
+            entry["verdict"] = measure_verdicts(work, row)
         rows.append(entry)
+    work.level = level
     return rows
 
 
@@ -66,7 +78,8 @@ def parse_method(text: str) -> Row:
 
 def table(rows: Sequence[dict[str, Any]], average: str = "class") -> list[list[str]]:
     """Text cells, header first. Seen, unseen, H and AUSUC are Hit@1 over 2-hops+1K, always averaged over classes."""
-    header = ["method", "vectors", "epochs", "photos"]
+    networks = {row["network"] for row in rows if "left_out" not in row}
+    header = ["method", "vectors", *(["network"] if len(networks) > 1 else []), "epochs", "photos"]
     for spec in AUTHORS_LISTS:
         header += [f"{spec} @1", f"{spec} @5"]
     header += [f"{spec}+1K @1" for spec in AUTHORS_LISTS] + ["seen", "unseen", "H", "AUSUC", "seconds"]
@@ -75,7 +88,8 @@ def table(rows: Sequence[dict[str, Any]], average: str = "class") -> list[list[s
         if "left_out" in row:
             cells.append([row["method"], row["left_out"]] + [""] * (len(header) - 2))
             continue
-        line = [row["method"], row["vectors"], str(row["epochs"] or MISSING)]
+        line = [row["method"], row["vectors"], *([row["network"]] if len(networks) > 1 else [])]
+        line.append(str(row["epochs"] or MISSING))
         line.append(f"{row['photos']:,}" if row.get("photos") else MISSING)  # that it learned from
         for spec in AUTHORS_LISTS:
             line += [_number(row[spec][average], hit) for hit in ("hit@1", "hit@5")]
@@ -92,7 +106,9 @@ def markdown(cells: Sequence[Sequence[str]]) -> str:
     return "\n".join([lines[0], "|:---|:---|" + "---:|" * (len(cells[0]) - 2), *lines[1:]])
 
 
-def page(rows: Sequence[dict[str, Any]], average: str, work: Reproduction, asked: Sequence[str]) -> str:
+def page(
+    rows: Sequence[dict[str, Any]], average: str, work: Reproduction, asked: Sequence[str], networks: Sequence[str]
+) -> str:
     """The table as a Markdown page that says what it shows and how it was made."""
     level, lengths = work.level, work.lengths
     measured = next((row for row in rows if "left_out" not in row), None)
@@ -102,6 +118,8 @@ def page(rows: Sequence[dict[str, Any]], average: str, work: Reproduction, asked
         if "+" not in spec
     ]
     chosen = "" if list(asked) == method_names() else f" --methods {','.join(asked)}"
+    chosen += "" if list(networks) == [level.usual_parts["backbone"]] else f" --backbone {','.join(networks)}"
+    chosen += "" if all("verdict" in row for row in rows if "left_out" not in row) else " --no-verdicts"
     parts = [
         "# Methods on the same photos",
         f"Hit@k in per cent, averaged over {'classes' if average == 'class' else 'images'}: all methods with the same "
@@ -109,7 +127,7 @@ def page(rows: Sequence[dict[str, Any]], average: str, work: Reproduction, asked
         "under the curve over all shifts of the seen classes' scores) are Hit@1 on photos of both kinds over "
         "2-hops+1K, averaged over classes, without any shift. Seconds are those of stage 1, from names and network to "
         "all classifiers. Photos are those of seen classes that a method learned from.",
-        f"Hierarchy {level.graph}, network {level.backbone}. Photos: {'; '.join(covered)}.{_learned_from(level)}",
+        f"Hierarchy {level.graph}, network {', '.join(networks)}. Photos: {'; '.join(covered)}.{_learned_from(level)}",
         f"Made by `unseen compare --photos DIR --epochs {lengths.epochs} --gcnz-epochs {lengths.gcnz_epochs}{chosen} "
         "--markdown FILE`. The paper trains its graph networks for 3,000 epochs.",
         markdown(table(rows, average)),

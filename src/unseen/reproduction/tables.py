@@ -18,7 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from unseen.evaluation.protocol import evaluate
+from unseen.bundle import Bundle
+from unseen.evaluation.protocol import evaluate_lists
+from unseen.photos import Photo, list_classes, photos_in
 from unseen.recognition import Recogniser
 from unseen.reproduction.recipe import Recipe, Row, load_recipe
 from unseen.reproduction.trainings import UNFINISHED, Trainings
@@ -138,11 +140,11 @@ class Reproduction(Trainings):
             return {"hidden": {"class": {"hit@1": held.hit_1, "hit@5": held.hit_5}}}
         model = self.model(row, seed)
         store = self.store(model, self._photos(recipe))
+        lists = [self.level.candidates(spec) for spec in recipe.candidates]
+        results = evaluate_lists(model, store, lists, ks=recipe.hits, show_progress=False, processes=self.processes,
+                                 sure=None if self.level.name == "paper" else 0.9)  # fmt: skip
         found = {}
-        for spec in recipe.candidates:
-            candidates = self.level.candidates(spec)
-            sure = None if self.level.name == "paper" else 0.9
-            result = evaluate(model, store, candidates, ks=recipe.hits, show_progress=False, sure=sure)
+        for spec, candidates, result in zip(recipe.candidates, lists, results, strict=True):
             found[spec] = {"image": result.image, "class": result.class_}
             if self.level.name != "paper":  # of millions of photos only the paper's own figures
                 found[spec] |= {"verdict": result.verdict, "hierarchical": result.hierarchical}
@@ -174,10 +176,13 @@ class Reproduction(Trainings):
         rows = [row for row in recipe.rows if self.lacks(row) is None]
         if not rows:
             return {"photos": [], "left_out": f"Its networks are {UNFINISHED}."}
-        chosen = self._examples(rows[0], recipe.examples)
+        first = self.bundle(rows[0])  # which all processes make, while one of them lists photos and answers
+        chosen = self._examples(first, recipe.examples) if self.is_first else []
         photos = [{"photo": str(photo.path), "id": photo.class_id, "answers": []} for photo in chosen]
         for row in rows:  # one model at a time
             model = self.model(row)
+            if not self.is_first:
+                continue
             candidates = "seen" if row.method == "network" else self.level.candidates("all")
             answers = model.answers(model.features([photo.path for photo in chosen]), 5, candidates)
             for entry, labels in zip(photos, answers, strict=True):
@@ -186,16 +191,18 @@ class Reproduction(Trainings):
                 entry["answers"].append({"label": row.label, "labels": given})
         return {"photos": photos}
 
-    def _examples(self, row: Row, count: int) -> Sequence:
-        """Photos of different unseen classes, the same ones at every run."""
-        from unseen.photos import list_photos
-
+    def _examples(self, bundle: Bundle, count: int) -> list[Photo]:
+        """Photos of different unseen classes, the same ones at every run; only their own folders are listed."""
         assert self.level.unseen is not None  # or the figure would be left out
-        by_class = {photo.class_id: photo for photo in list_photos(self.level.unseen)}
-        model = Recogniser(self.bundle(row))
-        unseen = {model.bundle.ids[r] for r in model.candidates(self.level.candidates("all"))}
-        ids = sorted(set(by_class) & unseen)
-        return [by_class[ids[i]] for i in np.random.default_rng(0).permutation(len(ids))[:count]]
+        folder, found = self.level.unseen, []
+        unseen = {bundle.ids[row] for row in Recogniser(bundle).candidates(self.level.candidates("all"))}
+        ids = sorted(unseen.intersection(list_classes(folder)))
+        for i in np.random.default_rng(0).permutation(len(ids)):
+            names = photos_in(folder / ids[i])
+            found += [Photo(ids[i], folder / ids[i] / name) for name in names[-1:]]
+            if len(found) == count:
+                break
+        return found
 
 
 def read_result(place, made_with: dict[str, Any]) -> dict[str, Any] | None:

@@ -197,15 +197,17 @@ class Trainings:
         """What a row's classes are described by: a name that `train` knows, or AWA2's attributes."""
         return name if name != ATTRIBUTES or self.level.attributes is None else Attributes(self.level.attributes)
 
-    def _seen_features(self, row: Row):
+    def _seen_features(self, row: Row) -> Any:
+        """What a row learns from; made by all processes, but loaded only by the one that trains."""
         if row.vectors == ATTRIBUTES:  # AWA2's own photos: of its training classes, the network knows 24
             model = self.model(NETWORK_ALONE)
             store = by_id(self.store(model, self.level.awa2), model.bundle.taxonomy)
-            return store.seen_matrix(model.bundle.seen_ids)
+            return store.seen_matrix(model.bundle.seen_ids) if self.is_first else None
         if self.level.seen_train is None:
             raise UnseenError("methods that learn from photos need photos of seen classes: there are none here")
         model = self.model(NETWORK_ALONE)
-        return self.store(model, self.level.seen_train).seen_matrix(model.bundle.seen_ids)
+        store = self.store(model, self.level.seen_train)
+        return store.seen_matrix(model.bundle.seen_ids) if self.is_first else None
 
 
 def is_bundle(place: Path) -> bool:

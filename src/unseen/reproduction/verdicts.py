@@ -76,13 +76,16 @@ def _bits_at(curve: np.ndarray, right: float) -> float | None:
 
 
 def named_verdicts(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, Mapping[str, Any]]]:
-    """(name, verdict) of the rows that have one; the same method with other vectors is told apart."""
-    methods = [row["method"] for row in rows]
-    return [
-        (row["method"] if methods.count(row["method"]) == 1 else f"{row['method']}, {row['vectors']}", row["verdict"])
-        for row in rows
-        if row.get("verdict")
-    ]
+    """(name, verdict) of the rows that have one; the same method with other vectors or networks is told apart."""
+    judged = [row for row in rows if row.get("verdict")]
+    names = [row["method"] for row in judged]
+    for part in ("vectors", "network"):
+        if len({row[part] for row in judged}) > 1:
+            names = [
+                name if names.count(name) == 1 else f"{name}, {row[part]}"
+                for name, row in zip(names, judged, strict=True)
+            ]
+    return [(name, row["verdict"]) for name, row in zip(names, judged, strict=True)]
 
 
 def verdict_table(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
