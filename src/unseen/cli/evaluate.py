@@ -23,6 +23,7 @@ from unseen.cli.options import CANDIDATES_HELP, DeviceOption, FeaturesOption, Tr
     unseen evaluate calibrated --images photos/unseen --images photos/seen-val --candidates 2-hops+1K --novelty auto
     unseen evaluate sounds --features hidden.npz --candidates unseen
     unseen evaluate my-bundle --images photos/unseen --candidates hops:2 --ties pessimistic --json
+    torchrun --nproc-per-node 8 -m unseen evaluate my-bundle --images features --candidates all --json
     """,
 )
 def evaluate(
@@ -65,26 +66,32 @@ def evaluate(
 ) -> None:
     """Measure Hit@k on the photos of DIR/<class id>/*, averaged over photos and over classes."""
     from unseen.classifier import load
-    from unseen.evaluation.protocol import evaluate as measure
+    from unseen.evaluation.protocol import evaluate_lists
+    from unseen.runtime.processes import Processes
 
     sources = [*(images or []), *([features] if features else [])]
     if not sources:
         raise typer.BadParameter("name the photos with --images DIR, or features with --features FILE")
-    model = load(bundle, device=device, trust_code=trust_code)
-    result = measure(
-        model,
-        sources,
-        candidates,
-        with_seen,
-        None if seen_shift is None else number_or_text(seen_shift),
-        ties,
-        novelty=None if novelty is None else number_or_text(novelty),
-        workers=workers,
-        say=tell,
-        photos_of=photos_of,
-        sure=sure,
-    )
-    emit(result.as_dict(per_class), json_, lambda: _show(result, per_class))
+    with Processes(device) as processes:  # alone, or one of torchrun's
+        first = processes.rank == 0
+        model = load(bundle, device=str(processes.device), trust_code=trust_code)
+        result = evaluate_lists(
+            model,
+            sources,
+            [candidates],
+            with_seen,
+            None if seen_shift is None else number_or_text(seen_shift),
+            ties,
+            novelty=None if novelty is None else number_or_text(novelty),
+            workers=workers,
+            show_progress=first,
+            say=tell if first else lambda message: None,
+            photos_of=photos_of,
+            sure=sure,
+            processes=processes,
+        )[0]
+    if first:
+        emit(result.as_dict(per_class), json_, lambda: _show(result, per_class))
 
 
 def number_or_text(typed: str) -> float | str:

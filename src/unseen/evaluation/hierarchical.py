@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from unseen.evaluation.metrics import UNIT
 from unseen.probability.sums import NodeSums
 from unseen.probability.verdicts import Contest
 from unseen.recognition.judging import Judge, Judgement
@@ -118,7 +119,7 @@ class VerdictCounter:
 
     def __init__(self) -> None:
         self.photos = self.right = self.unknown = 0
-        self.information = 0.0
+        self._bits = 0  # in whole units, as hits are summed
 
     def update(self, relations: Relations, sums: NodeSums, nodes: np.ndarray, truth: np.ndarray) -> None:
         """`nodes`: places among `sums.nodes`, -1 for "unknown"; `truth`: rows of the photos' classes."""
@@ -126,7 +127,20 @@ class VerdictCounter:
             self.right += node < 0 or relations.is_above(int(sums.nodes[node]), true)
         self.photos += len(nodes)
         self.unknown += int((nodes < 0).sum())
-        self.information += float(sums.information[nodes[nodes >= 0]].sum())
+        self._bits += int(np.rint(sums.information[nodes[nodes >= 0]] * UNIT).astype(np.int64).sum())
+
+    def state(self) -> tuple[int, int, int, int]:
+        return self.photos, self.right, self.unknown, self._bits
+
+    def merge(self, state: tuple[int, int, int, int]) -> None:
+        photos, right, unknown, bits = state
+        self.photos, self.right, self.unknown = self.photos + photos, self.right + right, self.unknown + unknown
+        self._bits += bits
+
+    @property
+    def information(self) -> float:
+        """In bits, over all photos."""
+        return self._bits / UNIT
 
     def figures(self) -> dict[str, float]:
         """Per cent right and unknown, and the mean information in bits."""
@@ -147,9 +161,9 @@ class HierarchicalCounter:
         self.sure, self.k = sure, k
         self.verdicts, self.curve = VerdictCounter(), [VerdictCounter() for _ in SWEEP]
         self.photos = self.mistakes = 0
-        self._precision = self._severity = 0.0
+        self._near = self._severity = 0
         self._both = self._claimed = self._true = 0
-        self._reliability = np.zeros((3, BINS))  # nodes, their probabilities, how many are true
+        self._reliability = np.zeros((3, BINS), np.int64)  # nodes, their probabilities in units, how many are true
 
     def update(self, found: Judgement, labels: np.ndarray, truth: np.ndarray) -> None:
         """Photos with their first k labels (rows, n x k) and classes (rows, n)."""
@@ -167,7 +181,7 @@ class HierarchicalCounter:
     def _add_labels(self, truth: int, labels: Sequence[int]) -> None:
         near = self.relations.nearest(truth, self.k)
         self.photos += 1
-        self._precision += sum(label in near for label in labels[: self.k]) / self.k
+        self._near += sum(label in near for label in labels[: self.k])
         if len(labels) and labels[0] != truth:
             severity = self.relations.severity(labels[0], truth)
             if severity is not None:
@@ -189,14 +203,31 @@ class HierarchicalCounter:
         bins = np.minimum((probability * BINS).astype(int), BINS - 1)
         above = [set(self.relations.ancestors(int(row)).tolist()) for row in truth]
         true = np.array([int(self.sums.nodes[v]) in above[i] for i, v in zip(photo, node, strict=True)], float)
-        for sums, values in zip(self._reliability, (np.ones(len(bins)), probability, true), strict=True):
-            sums += np.bincount(bins, values, BINS)
+        units = np.rint(probability.astype(np.float64) * UNIT)  # whole numbers: their sums are exact
+        for sums, values in zip(self._reliability, (np.ones(len(bins)), units, true), strict=True):
+            sums += np.bincount(bins, values, BINS).astype(np.int64)
+
+    def state(self) -> dict[str, Any]:
+        """What `merge` takes: whole numbers, whose sums depend on no order."""
+        counts = self.photos, self.mistakes, self._near, self._severity, self._both, self._claimed, self._true
+        verdicts = [counter.state() for counter in (self.verdicts, *self.curve)]
+        return {"counts": np.array(counts, np.int64), "verdicts": verdicts, "reliability": self._reliability}
+
+    def merge(self, state: dict[str, Any]) -> None:
+        """Add the photos of another counter over the same candidates."""
+        photos, mistakes, near, severity, both, claimed, true = state["counts"].tolist()
+        self.photos, self.mistakes = self.photos + photos, self.mistakes + mistakes
+        self._near, self._severity = self._near + near, self._severity + severity
+        self._both, self._claimed, self._true = self._both + both, self._claimed + claimed, self._true + true
+        self._reliability = self._reliability + state["reliability"]
+        for counter, own in zip((self.verdicts, *self.curve), state["verdicts"], strict=True):
+            counter.merge(own)
 
     def hierarchical(self) -> dict[str, float | None]:
         """precision@k and f1 in per cent, severity in steps, area within 0..1; None where there is nothing to count."""
         claimed = self._claimed + self._true
         return {
-            f"precision@{self.k}": round(100 * self._precision / self.photos, 2) if self.photos else None,
+            f"precision@{self.k}": round(100 * self._near / self.k / self.photos, 2) if self.photos else None,
             "f1": round(200 * self._both / claimed, 2) if claimed else None,
             "severity": round(self._severity / self.mistakes, 3) if self.mistakes else None,
             "area": round(self.area(), 4),
@@ -218,7 +249,7 @@ class HierarchicalCounter:
 
     def reliability(self) -> list[dict[str, Any]]:
         """Nodes by probability: how probable they are on average, and how often true."""
-        nodes, probability, true = self._reliability
+        nodes, probability, true = self._reliability / np.array([[1], [UNIT], [1]])
         return [
             {
                 "from": i / BINS,

@@ -27,7 +27,7 @@ TIES = ("realistic", "optimistic", "pessimistic")
 
 # Hits are summed as whole multiples of 2^-32: such sums do not depend on their order, so that any number of processes
 # gives exactly the same result. A class may have 2^31 photos.
-_UNIT = 2**32
+UNIT = 2**32
 
 
 def hits(greater: np.ndarray, equal: np.ndarray, k: int, ties: str = "realistic") -> np.ndarray:
@@ -98,7 +98,7 @@ class HitCounter:
         labels = np.asarray(labels, np.int64)
         self.photos += np.bincount(labels, minlength=len(self.photos))
         for column, k in enumerate(self.ks):
-            units = np.rint(hits(greater, equal, k, self.ties) * _UNIT).astype(np.int64)
+            units = np.rint(hits(greater, equal, k, self.ties) * UNIT).astype(np.int64)
             np.add.at(self._hits[:, column], labels, units)
 
     def state(self) -> dict[str, np.ndarray]:
@@ -118,18 +118,18 @@ class HitCounter:
     def by_image(self) -> dict[str, float | None]:
         """Hit@k in per cent of the photos; None without photos."""
         total = int(self.photos.sum())
-        return self._named(self._hits.sum(axis=0) / _UNIT / total if total else None)
+        return self._named(self._hits.sum(axis=0) / UNIT / total if total else None)
 
     def by_class(self) -> dict[str, float | None]:
         """Hit@k in per cent, the mean over the classes that have photos; None without photos."""
         present = self.photos > 0
-        shares = self._hits[present] / _UNIT / self.photos[present, None]
+        shares = self._hits[present] / UNIT / self.photos[present, None]
         return self._named(shares.mean(axis=0) if len(shares) else None)
 
     def table(self) -> list[dict[str, Any]]:
         """A row for each class that has photos, in the order of `classes`: {"id", "photos", "hit@1", ...}."""
         return [
-            {"id": self.classes[c], "photos": int(self.photos[c])} | self._named(self._hits[c] / _UNIT / self.photos[c])
+            {"id": self.classes[c], "photos": int(self.photos[c])} | self._named(self._hits[c] / UNIT / self.photos[c])
             for c in np.flatnonzero(self.photos)
         ]
 

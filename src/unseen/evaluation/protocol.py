@@ -3,31 +3,33 @@
 Photos count if their class is in the list. Seen classes that are added to it ("+1K") only compete: the paper's second
 table is about photos of unseen classes, as the first, although the ImageNet-21K folder holds those of seen ones too. A
 folder that shows nothing but seen classes is its seen-class test.
+
+Features are read once, however many lists are asked for, and several processes share the reading: each takes some of
+the class folders, and what they count is merged.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from unseen.bundle import Bundle
 from unseen.errors import UnseenError
 from unseen.evaluation.awa2 import CLASSES, by_id, photos_folder
-from unseen.evaluation.hierarchical import HierarchicalCounter
-from unseen.evaluation.metrics import KS, HitCounter, SeenUnseenCurve, harmonic_mean, hits
-from unseen.evaluation.novelty import NoveltyDetector, judged_ranks
+from unseen.evaluation.metrics import KS, SeenUnseenCurve
+from unseen.evaluation.tally import Tally
 from unseen.features import FeatureStore
-from unseen.probability.verdicts import check_sureness
-from unseen.recognition.judging import Judge
 from unseen.recognition.recogniser import Recogniser
-from unseen.scoring.class_folders import check_source, open_source, renamed
+from unseen.scoring.class_folders import check_source, match_folders, open_source
+
+if TYPE_CHECKING:
+    from unseen.runtime.processes import Processes
 
 BATCH = 1024  # photos
+SHARE = 4 * BATCH  # photos that a process takes at a time
 PHOTOS_OF = ("auto", "unseen", "seen", "both")
 
 
@@ -151,82 +153,119 @@ def evaluate(
     >>> unseen.evaluate(model, "photos", "unseen", ks=[1, 2], workers=0, show_progress=False).image
     {'hit@1': 100.0, 'hit@2': 100.0}
     """
+    found = evaluate_lists(
+        model,
+        images,
+        [candidates],
+        with_seen,
+        seen_shift,
+        ties,
+        ks,
+        novelty,
+        workers,
+        show_progress,
+        say,
+        photos_of,
+        sure,
+    )
+    return found[0]
+
+
+def evaluate_lists(
+    model: Recogniser,
+    images: str | Path | FeatureStore | Sequence[str | Path | FeatureStore],
+    lists: Sequence[str | Sequence[str]],
+    with_seen: bool = False,
+    seen_shift: float | str | None = None,
+    ties: str = "realistic",
+    ks: Sequence[int] = KS,
+    novelty: float | str | None = None,
+    workers: int = 2,
+    show_progress: bool = True,
+    say: Callable[[str], None] = lambda message: None,
+    photos_of: str = "auto",
+    sure: float | None = 0.9,
+    processes: Processes | None = None,
+) -> list[Evaluation]:
+    """`evaluate` over several lists of candidates, for which the features are read once.
+
+    Under torchrun, give the `processes`: each reads its share of the classes, and all return the same results, exactly
+    those of one process alone.
+    """
     shift = None if seen_shift is None else _chosen("seen_shift", seen_shift, model.bundle, "seen_shift")
     novelty = None if novelty is None else _chosen("novelty", novelty, model.bundle, "novelty_threshold")
     sources: list[Any] = list(images) if isinstance(images, (list, tuple)) else [images]
     _refuse_twice(sources)
-    bundle = model.bundle
-    rows = model.candidates(candidates, with_seen)
-    own_list = {bundle.ids[row] for row in model.candidates(_plain(candidates))}
-    ids_of_candidates = [bundle.ids[row] for row in rows]
-    position = {id: place for place, id in enumerate(ids_of_candidates)}
-    is_seen = bundle.is_seen[rows]
-    counter = HitCounter(ids_of_candidates, ks, ties)
-    first = HitCounter(ids_of_candidates, (1,), ties)  # ties between the groups count as all ties do
-    curve = SeenUnseenCurve(is_seen) if is_seen.any() and not is_seen.all() else None
-    judge = model.judge(candidates, shift, with_seen)
-    verdicts = None if sure is None else HierarchicalCounter(judge, check_sureness(sure))
-    detective = None
-    if novelty is not None:
-        if curve is None:
-            raise UnseenError(
-                "a novelty detector needs seen and unseen candidates: add the seen ones with with_seen=True",
-                "with_seen=True",
-            )
-        detective = _Detective(NoveltyDetector(novelty), HitCounter(ids_of_candidates, sorted({1, *ks}), ties), is_seen)
-    scorer = judge.scorer
-    skipped, empty, unreadable = set(), set(), 0
-    for source in sources:
-        _check_source(model, source, position, candidates)  # all of them before the first photo is read
-    for store in [_open(model, source, position, workers, show_progress, say) for source in sources]:
-        unreadable += store.unreadable_count()
-        shown = {id for id, photos in store.classes().items() if photos}
-        counted = _counted(shown & position.keys(), own_list, set(bundle.seen_ids), photos_of, say)
-        empty |= store.classes().keys() - shown
-        skipped |= shown - counted
-        for features, ids, _ in store.batches(BATCH, counted):  # of other classes nothing is read
-            points, own = judge.points(features), np.array([position[id] for id in ids])
-            if curve is None:
-                found = scorer.ranks(points, rows[own])
-            else:
-                found = scorer.generalised_ranks(points, rows[own])
-                curve.update(own, found.margin, hits(found.own_greater, found.own_equal, 1, ties))
-                first.update(own, found.greater, found.equal)
-                if detective is not None:
-                    detective.update(bundle.head, features, own, found)
-            counter.update(own, found.greater, found.equal)
-            if verdicts is not None:
-                _judge_photos(judge, verdicts, features, rows[own])
-    if not counter.photos.any():
-        raise UnseenError(_nothing_found(candidates, skipped, empty))
-    covered = counter.photos > 0
+    tallies = [Tally(model, candidates, with_seen, shift, ties, ks, novelty, sure) for candidates in lists]
+    for source in sources:  # all of them before the first photo is read
+        _check_source(model, source, tallies)
+    stores = [_open(model, source, workers, show_progress, say) for source in sources]
+    plans = [[_plan(store, tally, photos_of, say) for tally in tallies] for store in stores]
+    for store, of_lists in zip(stores, plans, strict=True):
+        for features, folders in _read(store, {folder for plan in of_lists for folder in plan}, processes):
+            points = tallies[0].judge.points(features)  # the lists differ in their classes alone
+            for tally, plan in zip(tallies, of_lists, strict=True):
+                tally.add(features, points, [plan.get(folder, -1) for folder in folders])
+    if processes is not None and processes.world > 1:
+        for rank, states in enumerate(processes.gather([tally.state() for tally in tallies])):
+            for tally, state in zip(tallies, states, strict=True):
+                if rank != processes.rank:
+                    tally.merge(state)
+    unreadable = sum(store.unreadable_count() for store in stores)
+    return [_result(tally, unreadable, with_seen, ties, shift) for tally in tallies]
+
+
+def _result(tally: Tally, unreadable: int, with_seen: bool, ties: str, shift: float | None) -> Evaluation:
+    if not tally.counter.photos.any():
+        raise UnseenError(_nothing_found(tally))
+    candidates = tally.candidates if isinstance(tally.candidates, str) else "own list"
     return Evaluation(
-        candidates=(candidates if isinstance(candidates, str) else "own list") + ("+seen" if with_seen else ""),
-        candidate_classes=len(rows),
-        listed_classes=len(own_list),
-        classes=int(covered.sum()),
-        images=int(counter.photos.sum()),
+        candidates=candidates + ("+seen" if with_seen else ""),
+        candidate_classes=len(tally.rows),
+        listed_classes=len(tally.own_list),
+        classes=tally.counter.coverage[0],
+        images=int(tally.counter.photos.sum()),
         unreadable=unreadable,
-        skipped_classes=len(skipped),
+        skipped_classes=len(tally.skipped),
         ties=ties,
         seen_shift=shift or 0.0,
-        image=_rounded(counter.by_image()),
-        class_=_rounded(counter.by_class()),
-        generalised=_generalised(curve, first),
-        novelty=None if detective is None else detective.figures(),
-        per_class=counter.table(),
-        curve=curve,
-        calibrated=judge.calibrated,
-        verdict=None if verdicts is None else verdicts.verdict(),
-        hierarchical=None if verdicts is None else verdicts.hierarchical(),
-        verdict_curve=None if verdicts is None else verdicts.points(),
-        reliability=None if verdicts is None else verdicts.reliability(),
+        **tally.figures(),
     )
 
 
-def _judge_photos(judge: Judge, counter: HierarchicalCounter, features: np.ndarray, truth: np.ndarray) -> None:
-    for block, found in judge.judge(features):
-        counter.update(found, judge.scorer.columns[judge.best(found, counter.k)], truth[block])
+def _plan(store: Any, tally: Tally, photos_of: str, say: Callable[[str], None]) -> dict[str, int]:
+    """Folder -> place of its class among the candidates, for the folders whose photos count."""
+    bundle, folders = tally.bundle, store.classes()
+    meant = match_folders(list(folders), bundle.taxonomy, tally.position)
+    shown = {meant.get(folder, folder) for folder, photos in folders.items() if photos}
+    counted = _counted(shown & tally.position.keys(), tally.own_list, set(bundle.seen_ids), photos_of, say)
+    tally.expect(counted)
+    tally.skipped |= shown - counted
+    tally.empty |= {meant.get(folder, folder) for folder in folders} - shown
+    return {folder: tally.position[id] for folder, id in meant.items() if id in counted}
+
+
+def _read(store: Any, wanted: Collection[str], processes: Processes | None) -> Iterator[tuple[Any, list[str]]]:
+    """Features and folders of this process's share of the folders `wanted`; of others nothing is read."""
+    rank, world = (0, 1) if processes is None else (processes.rank, processes.world)
+    for number, share in enumerate(_shares(store.classes(), wanted)):
+        if number % world == rank:
+            for features, folders, _ in store.batches(BATCH, share):
+                yield features, folders
+
+
+def _shares(photos: dict[str, int], wanted: Collection[str]) -> Iterator[set[str]]:
+    """Classes in their order, some SHARE photos at a time: the same batches, however many processes read them."""
+    share, count = set(), 0
+    for id, own in photos.items():
+        if own and id in wanted:
+            share.add(id)
+            count += own
+        if count >= SHARE:
+            yield share
+            share, count = set(), 0
+    if share:
+        yield share
 
 
 def _chosen(argument: str, value: float | str, bundle: Bundle, key: str) -> float:
@@ -258,16 +297,18 @@ def _counted(
     return {"unseen": shown - seen, "seen": shown & seen, "both": shown}[photos_of]
 
 
-def _check_source(model: Recogniser, source: Any, wanted: Collection[str], candidates: str | Sequence[str]) -> None:
-    named = f"the candidates {candidates!r}" if isinstance(candidates, str) else "the candidates given"
-    check_source(_place_of(source), model.bundle.taxonomy, wanted, named, CLASSES)
+def _check_source(model: Recogniser, source: Any, tallies: Sequence[Tally]) -> None:
+    named = [f"the candidates {tally.candidates!r}" for tally in tallies if isinstance(tally.candidates, str)]
+    wanted = {id for tally in tallies for id in tally.position}
+    told = " or ".join(named) or "the candidates given"
+    check_source(_place_of(source), model.bundle.taxonomy, wanted, told, CLASSES)
 
 
-def _open(model: Recogniser, source, wanted: Collection[str], workers: int, show_progress: bool, say) -> FeatureStore:
-    """A store, or what reads like one, by class id."""
-    taxonomy, width = model.bundle.taxonomy, model.bundle.backbone.num_features
+def _open(model: Recogniser, source: Any, workers: int, show_progress: bool, say: Callable[[str], None]) -> Any:
+    """A store, or what reads like one, by class id or by the names of its folders."""
+    width = model.bundle.backbone.num_features
     store = open_source(_place_of(source), lambda: model.backbone, width, workers, show_progress, say)
-    return renamed(by_id(store, taxonomy), taxonomy, wanted)
+    return by_id(store, model.bundle.taxonomy)
 
 
 def _place_of(source: Any) -> Any:
@@ -286,10 +327,10 @@ def _refuse_twice(sources: Sequence[str | Path | FeatureStore]) -> None:
         places.add(place)
 
 
-def _nothing_found(candidates: str | Sequence[str], skipped: set[str], empty: set[str]) -> str:
-    named = repr(candidates) if isinstance(candidates, str) else "given"
-    told = [f"{len(skipped)} of other classes ({_some(skipped)})"] if skipped else []
-    told += [f"{len(empty)} without a readable photo ({_some(empty)})"] if empty else []
+def _nothing_found(tally: Tally) -> str:
+    named = repr(tally.candidates) if isinstance(tally.candidates, str) else "given"
+    told = [f"{len(tally.skipped)} of other classes ({_some(tally.skipped)})"] if tally.skipped else []
+    told += [f"{len(tally.empty)} without a readable photo ({_some(tally.empty)})"] if tally.empty else []
     return (
         f"no photo shows a class among the candidates {named}. Photos are expected as DIR/<class id>/<photo>; "
         f"the folders there: {' and '.join(told) or 'none'}"
@@ -298,72 +339,3 @@ def _nothing_found(candidates: str | Sequence[str], skipped: set[str], empty: se
 
 def _some(names: set[str], most: int = 3) -> str:
     return ", ".join(sorted(names)[:most]) + (", ..." if len(names) > most else "")
-
-
-class _Detective:
-    """Counts hits where a novelty detector decides which group of classes competes for a photo."""
-
-    def __init__(self, detector: NoveltyDetector, counter: HitCounter, is_seen: np.ndarray):
-        self.detector, self.counter, self.is_seen = detector, counter, is_seen
-        self.told = np.zeros((2, 2), np.int64)  # unseen or seen x told rightly or not
-
-    def update(self, known: np.ndarray, features: np.ndarray, labels: np.ndarray, found) -> None:
-        told_seen, is_seen = self.detector.is_seen(known, features), self.is_seen[labels]
-        np.add.at(self.told, (is_seen.astype(int), (told_seen == is_seen).astype(int)), 1)
-        self.counter.update(labels, *judged_ranks(is_seen, told_seen, found.own_greater, found.own_equal))
-
-    def figures(self) -> dict[str, Any]:
-        """Hit@k as without a detector; Hit@1 of seen and unseen classes; how often the detector was right."""
-        result: dict[str, Any] = {
-            "threshold": self.detector.threshold,
-            "image": _rounded(self.counter.by_image()),
-            "class": _rounded(self.counter.by_class()),
-        }
-        of_classes = {row["id"]: row["hit@1"] for row in self.counter.table()}
-        for group, wanted in (("unseen", False), ("seen", True)):
-            own = [of_classes[id] for id, seen in zip(self.counter.classes, self.is_seen, strict=True)
-                   if seen == wanted and id in of_classes]  # fmt: skip
-            result[group] = round(float(np.mean(own)), 2) if own else None
-            photos = self.told[int(wanted)].sum()
-            result[f"{group}_told_rightly"] = round(100 * self.told[int(wanted), 1] / photos, 2) if photos else None
-        harmonic = harmonic_mean(result["seen"], result["unseen"])
-        return result | {"harmonic": None if harmonic is None else round(harmonic, 2)}
-
-
-def _generalised(curve: SeenUnseenCurve | None, first: HitCounter) -> dict[str, Any] | None:
-    """Seen and unseen accuracy, their harmonic mean and the area under the curve over all shifts, both averages.
-
-    The accuracies are Hit@1 as `image` and `class` have it, of each group: a photo for which seen and unseen classes
-    tie counts as it does there. On the curve, where only margins are known, it counts half.
-    """
-    if curve is None or curve.area() is None:
-        return None
-    seen = {id for id, is_seen in zip(first.classes, curve.is_seen, strict=True) if is_seen}
-    result = {}
-    for average in ("image", "class"):
-        shares = {}
-        for group, wanted in (("seen", True), ("unseen", False)):
-            rows = [row for row in first.table() if (row["id"] in seen) == wanted]
-            weights = [row["photos"] if average == "image" else 1 for row in rows]
-            shares[group] = float(np.average([row["hit@1"] for row in rows], weights=weights))
-        best = curve.best(average)
-        harmonic = harmonic_mean(shares["seen"], shares["unseen"]) or 0.0
-        result[average] = {
-            **{group: round(share, 2) for group, share in shares.items()},
-            "harmonic": round(harmonic, 2),
-            "ausuc": round(curve.area(average) or 0.0, 4),
-            "best_shift_in_hindsight": best.shift,  # scores have no fixed scale: not rounded
-            "best_harmonic_in_hindsight": round(best.harmonic, 2),
-        }
-    return result
-
-
-def _plain(candidates: str | Sequence[str]) -> str | Sequence[str]:
-    """The list itself, without the seen classes that a trailing +1K adds."""
-    if isinstance(candidates, str) and candidates.lower().endswith("+1k"):
-        return candidates[:-3]
-    return candidates
-
-
-def _rounded(figures: dict[str, float | None]) -> dict[str, float | None]:
-    return {key: None if value is None else round(value, 2) for key, value in figures.items()}

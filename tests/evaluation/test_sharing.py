@@ -1,0 +1,109 @@
+"""Evaluation shared among processes: two real ones, started by torchrun, count exactly what one counts."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from support import tiny_network
+from support.problems import SEEN
+from support.stores import FakeStore
+from unseen.classifier import ZeroShotClassifier
+from unseen.evaluation import protocol
+from unseen.evaluation.protocol import evaluate, evaluate_lists
+
+UNSEEN = ("cat", "poodle", "saw", "pet", "lonely")
+LISTS = (["cat", "saw", "poodle"], ["cat", "pet", "saw", "lonely", "thing"])
+TESTS = Path(__file__).resolve().parents[1]
+
+SCRIPT = f"""
+import json, sys
+sys.path.insert(0, {str(TESTS)!r})
+from evaluation.test_sharing import LISTS, figures, make_model, make_photos
+from unseen.evaluation import protocol
+from unseen.runtime.processes import Processes
+
+protocol.SHARE = 10
+with Processes("cpu") as processes:
+    photos = make_photos()
+    found = figures(make_model(), photos, processes)
+    read = processes.gather(sorted(set(photos.read)))
+    if processes.rank == 0:
+        print(json.dumps([found, read]))
+    assert processes.gather(found) == [found] * processes.world
+"""
+
+
+class WatchedStore(FakeStore):
+    """Knows which classes were read."""
+
+    def __init__(self, *args):
+        super().__init__(*args)
+        self.read: list[str] = []
+
+    def batches(self, size, classes=None):
+        for features, ids, paths in super().batches(size, classes):
+            self.read += ids
+            yield features, ids, paths
+
+
+def make_model() -> ZeroShotClassifier:
+    return ZeroShotClassifier(tiny_network.make_bundle(), tiny_network.build(), device="cpu")
+
+
+def make_photos() -> WatchedStore:
+    random = np.random.default_rng(3)
+    ids = random.choice([*SEEN, *UNSEEN, "elsewhere"], 150).tolist()
+    return WatchedStore(random.normal(size=(150, tiny_network.FEATURES)), ids)
+
+
+def figures(model, photos, processes=None) -> list[dict]:
+    """All that an evaluation counts, over two lists."""
+    options = {"with_seen": True, "photos_of": "both", "novelty": 0.4, "sure": 0.6, "processes": processes}
+    return [result.as_dict(per_class=True) for result in evaluate_lists(model, photos, LISTS, **options)]
+
+
+@pytest.mark.slow
+def test_two_processes_count_what_one_counts(tmp_path, monkeypatch):
+    script = tmp_path / "two.py"
+    script.write_text(SCRIPT)
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(script)]
+    done = subprocess.run(torchrun, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    found, (one, other) = json.loads(done.stdout.splitlines()[-1])
+    monkeypatch.setattr(protocol, "SHARE", 10)
+    alone = json.loads(json.dumps(figures(make_model(), make_photos())))
+    assert found == alone  # to the last digit
+    assert all(part["generalised"] and part["novelty"] and part["verdict"] for part in alone)
+    assert one and other and not set(one) & set(other)  # each read classes of its own
+    assert set(one) | set(other) == {*SEEN, *UNSEEN}
+
+
+def test_lists_share_a_pass_and_give_what_each_gives_alone():
+    model, photos = make_model(), make_photos()
+    together = evaluate_lists(model, photos, LISTS)
+    assert photos.read.count("cat") == photos.ids.count("cat")  # in both lists, read once
+    assert "dog" not in photos.read  # in neither
+    for listed, result in zip(LISTS, together, strict=True):
+        assert result.as_dict(per_class=True) == evaluate(model, photos, listed).as_dict(per_class=True)
+
+
+def test_shares_depend_on_the_photos_alone(monkeypatch):
+    monkeypatch.setattr(protocol, "SHARE", 5)
+    photos = {"a": 3, "b": 0, "c": 2, "d": 9, "e": 4, "f": 1}
+    assert list(protocol._shares(photos, "abcdf")) == [{"a", "c"}, {"d"}, {"f"}]
+    assert list(protocol._shares(photos, "b")) == []
+
+
+def test_margins_are_kept_only_where_photos_of_both_kinds_count():
+    """With seen candidates but photos of unseen classes alone, as in the paper's second table, memory does not grow."""
+    model, photos = make_model(), make_photos()
+    one = evaluate(model, photos, LISTS[0], with_seen=True, photos_of="unseen")
+    both = evaluate(model, photos, LISTS[0], with_seen=True, photos_of="both")
+    assert len(one.curve.state()["margins"]) == 0 < len(both.curve.state()["margins"])
+    assert one.generalised is None and one.curve.area() is None
