@@ -32,8 +32,8 @@ from unseen.methods.problem import Problem
 from unseen.methods.projections import Append1
 from unseen.methods.ridge import Ridges, leave_groups_out, leave_one_out
 from unseen.runtime.run import Run
-from unseen.scoring import Scorer
 from unseen.scoring.candidates import AUTHORS_LISTS, paper_list
+from unseen.scoring.scorer import Scorer
 from unseen.semantics import class_vectors, load_vectors
 from unseen.taxonomy import Taxonomy
 

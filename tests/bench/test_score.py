@@ -3,7 +3,7 @@ from __future__ import annotations
 import torch
 
 from unseen.bench.score import run
-from unseen.scoring import Scorer
+from unseen.scoring.scorer import Scorer
 
 
 def test_it_runs():

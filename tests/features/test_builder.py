@@ -27,7 +27,7 @@ from unseen.evaluation.metrics import HitCounter
 from unseen.features import build_store, builder
 from unseen.features import construction as features
 from unseen.features.store import FeatureStore
-from unseen.scoring import Scorer
+from unseen.scoring.scorer import Scorer
 
 
 def test_workers_change_nothing(tmp_path, folder, backbone):

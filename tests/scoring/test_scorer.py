@@ -9,9 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unseen.errors import UnseenError
-from unseen.scoring import Scorer
 from unseen.scoring import scorer as scoring
-from unseen.scoring.scorer import MISSED
+from unseen.scoring.scorer import MISSED, Scorer
 
 NO = -np.inf
 

@@ -18,6 +18,7 @@ from unseen.semantics import (
 )
 from unseen.semantics import vectors as vectors_module
 from unseen.semantics.vectors import find_coverage
+from unseen.taxonomy import Taxonomy
 
 # --- all classes together ---------------------------------------------------------------------------------------------
 
@@ -154,3 +155,13 @@ def test_coverage_alone_is_that_of_the_vectors(monkeypatch):
     )
     assert find_coverage(taxonomy, sources) == class_vectors(taxonomy, sources).coverage
     assert find_coverage(taxonomy, sources[:1]).zero == class_vectors(taxonomy, sources[0]).coverage.zero != []
+
+
+def test_coverage_is_the_same_without_making_the_vectors():
+    words = WordVectors(["dog", "cat", "hot_dog", "blank", "x"], np.float32([[1, 2], [3, 4], [5, 6], [0, 0], [1, 1]]))
+    names = {"a": "Dog", "b": "hot dog", "c": "blank", "d": "x-ray", "e": ("wolf", "cat"), "f": "Wolf wolf blank"}
+    taxonomy = Taxonomy.from_edges([(id, "root") for id in names], names)
+    found = find_coverage(taxonomy, [words])
+    assert found == class_vectors(taxonomy, words).coverage
+    assert found.zero == ["root", "c", "f"]
+    assert found.missed_words == {"wolf": 2, "root": 1}

@@ -35,14 +35,15 @@ def check_up(taxonomy: Taxonomy, seen_ids: Sequence[str], coverage: Coverage) ->
     lonely[child] = lonely[parent] = False
     without = set(coverage.zero)
     own = own_classes(taxonomy)
-    distance = dict(zip(own, hops[taxonomy.indices(own)].tolist(), strict=True))
+    own_hops = hops if len(own) == len(taxonomy) else hops[taxonomy.indices(own)]
+    distance = dict(zip(own, own_hops.tolist(), strict=True))
     guesses = {i: why for i, steps in distance.items() if (why := _guesswork(steps, i in without))}
     return {
         "nodes": len(taxonomy),
         "edges": len(child),
         "roots": len(taxonomy.roots),
         "some_roots": [{"id": i, "name": taxonomy.name(i)} for i in taxonomy.roots[:5]],
-        "leaves": len(taxonomy.leaves),
+        "leaves": int((np.bincount(parent, minlength=len(taxonomy)) == 0).sum()),
         "depth": taxonomy.depth,
         "orphans": [taxonomy.ids[row] for row in np.flatnonzero(lonely)] if len(taxonomy) > 1 else [],
         "already_there": taxonomy.source.get("already_there", 0),  # rows of a file that only restate a class

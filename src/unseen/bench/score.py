@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from unseen.scoring import Scorer
+from unseen.scoring.scorer import Scorer
 
 
 def run(classes: int = 21_842, width: int = 1281, photos: int = 2048, rounds: int = 7) -> dict[str, Any]:

@@ -36,17 +36,19 @@ def check(
     """Check a hierarchy before training: its shape, which names have vectors, how far classes are from seen ones."""
     from unseen.advice.checkup import check_up
     from unseen.assets import imagenet_1k
+    from unseen.runtime.memory import uncollected
     from unseen.scoring.candidates import read_ids
     from unseen.semantics import load_vectors
     from unseen.semantics.vectors import find_coverage
     from unseen.taxonomy import Taxonomy
 
-    taxonomy = Taxonomy.load(file)
-    if taxonomy.depth > DEEP:
-        tell(f"{file} is {taxonomy.depth:,} levels deep: is it a chain by mistake? Memory grows with each level.")
-    seen = read_ids(classes) if classes else imagenet_1k()
-    result = {"file": file} | check_up(taxonomy, seen, find_coverage(taxonomy, load_vectors(vectors)))
-    emit(result, json_, lambda: _show_check(result, taxonomy))
+    with uncollected():
+        taxonomy = Taxonomy.load(file)
+        if taxonomy.depth > DEEP:
+            tell(f"{file} is {taxonomy.depth:,} levels deep: is it a chain by mistake? Memory grows with each level.")
+        seen = read_ids(classes) if classes else imagenet_1k()
+        result = {"file": file} | check_up(taxonomy, seen, find_coverage(taxonomy, load_vectors(vectors)))
+        emit(result, json_, lambda: _show_check(result, taxonomy))
 
 
 def _show_check(result: dict, taxonomy) -> None:

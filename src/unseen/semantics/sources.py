@@ -123,6 +123,16 @@ class WordVectors:
         """The words that were not found -> in how many classes."""
         return self._lookup.missed(_lemmas(taxonomy, rows))
 
+    def reach(self, taxonomy: Taxonomy) -> tuple[np.ndarray, Counter]:
+        """Which classes have a word with a vector (N, bool), and `missed_words`: much quicker than `encode`."""
+        owner, word, rows, missed = self._lookup.reach(taxonomy.lemmas)
+        used, place = np.unique(np.array([row for found in rows for row in found], np.int64), return_inverse=True)
+        vectors = checked(np.asarray(self.vectors[used], np.float32), (len(used), self.dim), self.name)
+        has_vector, known = np.zeros(len(rows), bool), np.zeros(len(taxonomy), bool)
+        has_vector[np.repeat(np.arange(len(rows)), [len(found) for found in rows])[vectors.any(axis=1)[place]]] = True
+        known[owner[has_vector[word]]] = True
+        return known, missed
+
     def _mean(self, classes: Sequence[Sequence[str]]) -> np.ndarray:
         weights, used = self._lookup.weights(classes)
         known = checked(np.asarray(self.vectors[used], np.float32), (len(used), self.dim), self.name)

@@ -156,6 +156,11 @@ def find_coverage(taxonomy: Taxonomy, sources: Sequence[Semantics]) -> Coverage:
     """What `class_vectors` tells of its coverage, without all vectors in memory at once."""
     known, missed = [], Counter()
     for source in sources:
+        if isinstance(source, WordVectors):
+            found, words = source.reach(taxonomy)
+            known.append(found[:, None])
+            missed.update(words)
+            continue
         known.append(np.zeros((len(taxonomy), 1), bool))
         for rows in _blocks(len(taxonomy)):
             chosen = np.arange(len(taxonomy))[rows]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -20,6 +20,7 @@ class WordLookup:
 
     def __init__(self, words: Iterable[str], mode: str):
         self._rows = {word: row for row, word in reversed(list(enumerate(words)))}  # of equal words the first
+        self._joined = any("_" in word for word in self._rows)  # whether a name of several words may be one of them
         self._lower = mode == "lower"
         self._found: dict[str, list[int]] = {}  # of words that were looked up: names share most of theirs
 
@@ -47,17 +48,44 @@ class WordLookup:
         matrix = csr_array((np.array(values, np.float32), inverse, np.array(ends)), shape=(len(classes), len(used)))
         return matrix, used
 
+    def reach(self, classes: Sequence[Sequence[str]]) -> tuple[np.ndarray, np.ndarray, list[list[int]], Counter]:
+        """What is found at all, at a fraction of the price of `weights`: each different word is looked up once.
+
+        Returns (class, word): two int64 arrays, a pair for each word of each class; for each word the vocabulary's rows
+        that it is the mean of; and the words of which nothing is found -> in how many classes they occur.
+        """
+        codes: defaultdict[str, int] = defaultdict()
+        codes.default_factory = codes.__len__
+        words: list[int] = []
+        ends = []
+        for lemmas in classes:
+            for lemma in lemmas:
+                # Only where the vocabulary has joined words is a whole name found otherwise than its words are.
+                whole = self._joined and self._whole(lemma) is not None
+                words.extend(map(codes.__getitem__, [lemma.replace(" ", "_")] if whole else _words(lemma)))
+            ends.append(len(words))
+        owner = np.repeat(np.arange(len(classes)), np.diff(ends, prepend=0))
+        word, rows = np.array(words, np.int64), [self._word(token) for token in codes]
+        return owner, word, rows, self._count_missing(owner, word, list(codes), rows)
+
     def missed(self, classes: Sequence[Sequence[str]]) -> Counter:
         """Words of which nothing is found -> in how many classes they occur."""
-        missed: Counter = Counter()
-        for lemmas in classes:
-            missed.update(
-                {word for lemma in lemmas if self._whole(lemma) is None for word in self._missing_words(lemma)}
-            )
-        return missed
+        return self.reach(classes)[-1]
+
+    def _count_missing(self, owner: np.ndarray, word: np.ndarray, tokens: list[str], rows: list[list[int]]) -> Counter:
+        spelt: dict[str, int] = {}  # capitals may not count, and a class counts once
+        number = np.full(len(tokens), -1)
+        for code, token in enumerate(tokens):
+            if not rows[code]:
+                number[code] = spelt.setdefault(token.lower() if self._lower else token, len(spelt))
+        lost = number[word] >= 0
+        pairs = np.unique(owner[lost] * len(spelt) + number[word[lost]])
+        counts = np.bincount(pairs % max(len(spelt), 1), minlength=len(spelt))
+        return Counter(dict(zip(spelt, counts.tolist(), strict=True)))
 
     def _whole(self, lemma: str) -> int | None:
-        return self.row(lemma.replace(" ", "_"))
+        token = lemma.replace(" ", "_")
+        return None if "_" in token and not self._joined else self.row(token)
 
     def _lemma(self, lemma: str) -> list[tuple[int, float]]:
         """(row, weight) pairs whose weights sum to 1; none if nothing is found."""
@@ -77,9 +105,6 @@ class WordLookup:
             if len(self._found) < REMEMBERED:
                 self._found[word] = found
         return found
-
-    def _missing_words(self, lemma: str) -> list[str]:
-        return [word.lower() if self._lower else word for word in _words(lemma) if not self._word(word)]
 
 
 def _words(lemma: str) -> list[str]:

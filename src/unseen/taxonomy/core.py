@@ -63,10 +63,12 @@ class Taxonomy:
         self.__dict__["_rows"] = rows
 
     @classmethod
-    def trusted(cls, ids, lemmas, graph: paths.Graph, definitions=None, source=None) -> Taxonomy:
-        """A taxonomy from parts that are known to be sound: nothing is checked."""
+    def trusted(cls, ids, lemmas, graph: paths.Graph, definitions=None, source=None, rows=None) -> Taxonomy:
+        """A taxonomy from parts that are known to be sound: nothing is checked. `rows`: id -> row, if known."""
         taxonomy = cls.__new__(cls)
         taxonomy._fill(tuple(ids), tuple(lemmas), graph, definitions, source)
+        if rows is not None:
+            taxonomy.__dict__["_rows"] = rows
         return taxonomy
 
     def _fill(self, ids, lemmas, graph: paths.Graph, definitions, source) -> None:

@@ -82,7 +82,7 @@ class Draft:
         above = self._find_parents(find, "is not in the file: it needs a row of its own", lambda: self.ids)
         graph = self._sound_graph(above)
         source = {"kind": self.kind, "file": self.file.replace("\\", "/").rsplit("/", 1)[-1]}
-        return Taxonomy.trusted(self.ids, self.lemmas, graph, self.definitions, source)
+        return Taxonomy.trusted(self.ids, self.lemmas, graph, self.definitions, source, self.rows)
 
     def additions(self, base: Taxonomy, reserve: Taxonomy | None = None) -> list[Node]:
         """The file's classes as nodes for `base`. Parents: ids or names, of the file, of `base` or of `reserve`.

@@ -56,6 +56,9 @@ def _names(cell: str) -> tuple[str, ...]:
 
 
 def _several(cell: str) -> list[str]:
+    if "|" not in cell:
+        part = cell.strip()
+        return [part] if part else []
     return [part for part in map(str.strip, cell.split("|")) if part]
 
 
