@@ -2,6 +2,8 @@
 
     python benchmarks/torture.py --minutes 10 --seed 0
     python benchmarks/torture.py --trial 1234 --seed 0             # repeat one trial, to see what went wrong
+    python benchmarks/torture.py --minutes 60 --into torture.json  # go on with what that file counts, and add to it
+    python benchmarks/torture_report.py torture.json --out docs/results/torture.md
 
 After each blow what lies on the disk is the old state or the new one, whole; the command then runs again, succeeds, and
 leaves the very values of a run that nobody disturbed. A reader may refuse a fuzzed input with a reason; any other
@@ -16,12 +18,10 @@ import io
 import json
 import os
 import random
-import resource
 import shutil
 import sys
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
@@ -29,9 +29,11 @@ from pathlib import Path
 
 import torch
 
-from torture_fuzz import PER_BATCH, fuzz, list_readers
+from torture_fuzz import fuzz
 from torture_jobs import NOTHING, Job, list_jobs, write_inputs
 from torture_points import CRASH, Child, Ended, Points, time_limit
+from torture_readers import list_readers
+from torture_tally import KINDS_OF, Tally
 from unseen.errors import UnseenError
 
 KINDS = {"kill": 8, "kill at a time": 4, "flip": 3, "full disk": 3, "race": 2, "fuzz": 3}  # how often, relative
@@ -61,10 +63,7 @@ class Trial:
 
     root: Path
     seed: int
-    counts: Counter = field(default_factory=Counter)
-    findings: list[dict] = field(default_factory=list)
-    left: Counter = field(default_factory=Counter)  # commands after whose second run leftovers of the first are there
-    slowest: dict[str, float] = field(default_factory=dict)
+    tally: Tally = field(default_factory=Tally)
 
     def __post_init__(self):
         self.inputs, self.place = self.root / "inputs", self.root / "trial"
@@ -87,11 +86,17 @@ class Trial:
             sizes = [path.stat().st_size for path in self.place.rglob("*") if path.is_file()]
             after = job.look()
             shutil.copytree(self.place, self._finished(job), dirs_exist_ok=True)
+            self.tally.points[job.name] = ended.points
             self.references[job.name] = Reference(before, after, ended.points, ended.seconds, max(sizes))
         return self.references[job.name]
 
     def _finished(self, job: Job) -> Path:
         return self.root / "finished" / job.name
+
+    def _results(self, name: str) -> Path:
+        """Where the results of a command lie that nobody disturbed."""
+        self.reference(self.jobs[name])
+        return self._finished(self.jobs[name])
 
     def _run(self, job: Job, *more: object, **blow) -> Ended:
         return Child(lambda: job.run(*more), **blow).wait()
@@ -104,7 +109,7 @@ class Trial:
         struck = [name for name in names if kind != "flip" or self.jobs[name].repair is not None]
         if not struck:
             return
-        job = self.jobs[chance.choice(struck)]
+        job = self.jobs[chance.choices(struck, [self.jobs[name].weight for name in struck])[0]]
         what = kind if kind == "fuzz" else f"{kind}: {job.name}"
         try:
             if kind == "fuzz":
@@ -113,10 +118,10 @@ class Trial:
                 self.reference(job)
                 strike = {"kill": self._kill, "flip": self._flip, "full disk": self._fill, "race": self._race}
                 strike.get(kind, self._kill_at_a_time)(job, chance)
-                self.counts[what] += 1
+                self.tally.counts[what] += 1
         except Lost as finding:
-            self.counts[what] += kind != "fuzz"
-            self.findings.append({"trial": number, "what": what, "problem": str(finding)})
+            self.tally.counts[what] += kind != "fuzz"
+            self.tally.findings.append({"seed": self.seed, "trial": number, "what": what, "problem": str(finding)})
             print(f"trial {number}, {what}: {finding}", file=sys.stderr, flush=True)
 
     def _kill(self, job: Job, chance: random.Random) -> None:
@@ -203,13 +208,12 @@ class Trial:
 
     def _fuzz(self, chance: random.Random) -> None:
         if not self.readers:
-            self.reference(self.jobs["features"])
-            self.readers = list_readers(self.inputs, self.root / "fuzz", self._finished(self.jobs["features"]))
+            self.readers = list_readers(self.inputs, self.root / "fuzz", self._results)
         name = chance.choice(sorted(self.readers))
         result = fuzz(self.readers[name], chance.randrange(1 << 40), self.root / "fuzzed")
-        self.counts[f"fuzz: {name}"] += result["inputs"]
-        self.counts[f"fuzz, refused: {name}"] += result["refused"]
-        self.slowest[name] = round(max(self.slowest.get(name, 0.0), result["slowest"]), 3)
+        self.tally.counts[f"fuzz: {name}"] += result["inputs"]
+        self.tally.counts[f"fuzz, refused: {name}"] += result["refused"]
+        self.tally.note_slowest(name, result["slowest"])
         if result["problem"]:
             raise Lost(f"{name}: {result['problem']}")
 
@@ -225,7 +229,7 @@ class Trial:
                 raise Lost(f"{how}: running again ended with {ended.status}: {_last(ended.said)}")
         self._look(job, f"{how}, then run again", {reference.after})
         if any(path.name.startswith(".") and path.name.endswith(LEFT) for path in self.place.rglob("*")):
-            self.left[job.name] += 1
+            self.tally.left[job.name] += 1
 
     def _look(self, job: Job, how: str, allowed: set[str] | None = None, may_refuse: bool = False) -> str:
         try:
@@ -240,27 +244,6 @@ class Trial:
         if allowed is not None and found not in allowed:
             raise Lost(f"{how}: neither the old state nor the new one")
         return found
-
-    def summary(self, minutes: float) -> dict:
-        def total(*starts: str) -> int:
-            return sum(count for what, count in self.counts.items() if what.startswith(starts))
-
-        return {
-            "seed": self.seed,
-            "minutes": round(minutes, 2),
-            "kills": total("kill: ", "kill at a time: "),
-            "flips": total("flip: "),
-            "full_disks": total("full disk: "),
-            "races": total("race: "),
-            "fuzzed": total("fuzz: "),
-            "refused": total("fuzz, refused: "),
-            "points": {name: found.points for name, found in sorted(self.references.items())},
-            "counts": dict(sorted(self.counts.items())),
-            "slowest_input_s": dict(sorted(self.slowest.items())),
-            "leftovers": dict(sorted(self.left.items())),
-            "peak_memory_mb": resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss >> 10,
-            "findings": self.findings,
-        }
 
 
 @contextmanager
@@ -301,28 +284,34 @@ def main() -> None:
     parser.add_argument("--kinds", default=",".join(KINDS), help=f"some of: {', '.join(KINDS)}")
     parser.add_argument("--commands", default="", help="some of the commands, as counts in the summary name them")
     parser.add_argument("--trial", type=int, help="only this one, of those that --seed, --kinds and --commands give")
+    parser.add_argument("--into", type=Path, help="a file that keeps the counts; another run goes on from there")
     parser.add_argument("--folder", type=Path, default=MEMORY if MEMORY.is_dir() else None, help="where to work")
     options = parser.parse_args()
     kinds = [kind.strip() for kind in options.kinds.split(",")]
     if wrong := set(kinds) - set(KINDS):
         parser.error(f"no such kind: {', '.join(sorted(wrong))}; there are: {', '.join(KINDS)}")
     torch.set_num_threads(1)  # a process with threads cannot be forked safely
-    begun = time.monotonic()
+    tally = Tally.read(options.into) if options.into else Tally()
+    seed, begun = str(options.seed), time.monotonic()
     with tempfile.TemporaryDirectory(prefix="torture-", dir=options.folder) as folder:
-        trial = Trial(Path(folder), options.seed)
+        trial = Trial(Path(folder), options.seed, tally)
         names = [name.strip() for name in options.commands.split(";") if name.strip()] or list(trial.jobs)
-        number = options.trial or 0
+        before, looked = tally.minutes, 0.0
         while True:
-            trial.run(number, kinds, names)
-            number += 1
-            if options.trial is not None or time.monotonic() - begun > 60 * options.minutes:
-                break
-            if number % 100 == 0:
-                print(f"{number} trials, {len(trial.findings)} findings, {trial.counts.total():,} counted",
+            trial.run(tally.trials[seed] if options.trial is None else options.trial, kinds, names)
+            tally.trials[seed] += 1
+            tally.minutes = before + (time.monotonic() - begun) / 60
+            over = options.trial is not None or tally.minutes - before > options.minutes
+            if over or time.monotonic() - looked > 20:
+                looked = time.monotonic()
+                if options.into:
+                    tally.save(options.into)
+                print(", ".join(f"{tally.total(what):,} {what}" for what in KINDS_OF), len(tally.findings), "findings",
                       file=sys.stderr, flush=True)  # fmt: skip
-        summary = trial.summary((time.monotonic() - begun) / 60)
-    print(json.dumps({"trials": number - (options.trial or 0), "per_fuzz_batch": PER_BATCH, **summary}))
-    sys.exit(bool(summary["findings"]))
+            if over:
+                break
+    print(json.dumps(tally.summary()))
+    sys.exit(bool(tally.findings))
 
 
 if __name__ == "__main__":

@@ -1,33 +1,16 @@
-"""Damaged and made-up inputs for every reader, thousands a second: for `torture.py`."""
+"""Damaged and made-up inputs, a thousand a second, for the readers of `torture_readers.py`."""
 
 from __future__ import annotations
 
-import gzip
-import io
 import json
 import random
-import shutil
 import time
-import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-from PIL import Image
-
-from torture_jobs import NETWORK, bundle_state, digest, store_state
 from torture_points import Child, time_limit
-from unseen.advice.suggestions import read_names
-from unseen.bundle.files import read_header
-from unseen.cli.options import read_transform
 from unseen.errors import UnseenError
-from unseen.features.arrays import read_arrays
-from unseen.photos import read_photo
-from unseen.runtime.checkpoints import CHECKPOINT, load_checkpoint, save_checkpoint
-from unseen.scoring.candidates import read_ids
-from unseen.semantics.vector_files import open_vectors, read_blocks, read_layout
-from unseen.taxonomy import Taxonomy
 
 PER_BATCH = 2000  # inputs for one process; fewer where a look takes long
 PATIENCE = 20  # seconds for one input
@@ -52,14 +35,6 @@ class Reader:
     read: Callable[[bytes], object]
     sealed: bool = False
     batch: int = PER_BATCH
-
-
-def list_readers(inputs: Path, folder: Path, finished_store: Path) -> dict[str, Reader]:
-    """All readers, with a folder of their own for those that read files."""
-    folder.mkdir(parents=True, exist_ok=True)
-    readers = [_photos(), *_hierarchies(inputs, folder), *_vectors(inputs, folder), *_lists(inputs, folder)]
-    readers += [*_bundles(inputs, folder), *_stores(finished_store, folder), _checkpoint(folder)]
-    return {reader.name: reader for reader in readers}
 
 
 def fuzz(reader: Reader, seed: int, told: Path) -> dict:
@@ -125,146 +100,3 @@ def mutate(content: bytes, chance: random.Random, others: list[bytes]) -> bytes:
             other = chance.choice(others)
             changed[at:] = other[chance.randrange(len(other) + 1) :]
     return bytes(changed)
-
-
-def _in_file(path: Path, read: Callable[[Path], object]) -> Callable[[bytes], object]:
-    def read_content(content: bytes) -> object:
-        path.write_bytes(content)
-        return read(path)
-
-    return read_content
-
-
-def _photos() -> Reader:
-    pixels = np.random.default_rng(0).integers(0, 256, (20, 24, 4), dtype=np.uint8)
-    seeds = []
-    for kind, mode, more in (
-        ("PNG", "RGB", {}), ("PNG", "RGBA", {}), ("PNG", "P", {}), ("JPEG", "RGB", {}), ("JPEG", "CMYK", {}),
-        ("JPEG", "RGB", {"progressive": True}), ("GIF", "P", {}), ("BMP", "RGB", {}), ("TIFF", "RGB", {}),
-        ("TIFF", "L", {"compression": "tiff_lzw"}), ("WEBP", "RGB", {}), ("PPM", "RGB", {}), ("ICO", "RGBA", {}),
-    ):  # fmt: skip
-        file = io.BytesIO()
-        Image.fromarray(pixels).convert(mode).save(file, kind, **more)
-        seeds.append(file.getvalue())
-    return Reader("photos", seeds, lambda content: read_photo(content, short_side=16))
-
-
-def _hierarchies(inputs: Path, folder: Path) -> list[Reader]:
-    table = (inputs / "classes.csv").read_bytes()
-    taxonomy = Taxonomy.load(inputs / "classes.csv")
-    tree = {"name": "thing", "children": [{"name": "animal|beast", "children": ["dog", {"name": "cat", "id": "c1"}]}]}
-    nodes = [{"id": id, "name": id, "parents": taxonomy.parents(id), "definition": "one"} for id in taxonomy.ids]
-    edges = "".join(f"{id}\t{parent}\n" for id in taxonomy.ids for parent in taxonomy.parents(id)).encode()
-    quoted = b'id;name;parent;definition\nthing;thing;;""\ndog;"dog|hound";thing;"a ""dog"""\n'
-    saved = [json.dumps(value).encode() for value in (tree, nodes, taxonomy.to_json())]
-    return [
-        Reader("hierarchies, CSV", [table, quoted], _in_file(folder / "h.csv", Taxonomy.load)),
-        Reader("hierarchies, TSV", [table.replace(b",", b"\t")], _in_file(folder / "h.tsv", Taxonomy.load)),
-        Reader("hierarchies, JSON", saved, _in_file(folder / "h.json", Taxonomy.load)),
-        Reader("hierarchies, edges", [edges, edges.replace(b"\t", b",")], _in_file(folder / "h.txt", Taxonomy.load)),
-    ]
-
-
-def _vectors(inputs: Path, folder: Path) -> list[Reader]:
-    text = (inputs / "vectors.txt").read_bytes()
-    rows = [line.split() for line in text.splitlines()]
-    header = f"{len(rows)} {len(rows[0]) - 1}\n".encode()
-    binary = header + b"".join(row[0] + b" " + np.array(row[1:], "<f4").tobytes() + b"\n" for row in rows)
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as file:
-        file.writestr("vectors.txt", text)
-
-    def read(path: Path) -> None:
-        with open_vectors(path) as stream:
-            for _ in read_blocks(stream, read_layout(stream)):
-                pass
-
-    return [
-        Reader("vectors, text", [text, header + text], _in_file(folder / "v.txt", read)),
-        Reader("vectors, binary", [binary], _in_file(folder / "v.bin", read)),
-        Reader("vectors, gzip", [gzip.compress(text, mtime=0)], _in_file(folder / "v.txt.gz", read)),
-        Reader("vectors, zip", [packed.getvalue()], _in_file(folder / "v.zip", read)),
-    ]
-
-
-def _lists(inputs: Path, folder: Path) -> list[Reader]:
-    ids = b"dog\ncat, tabby\nanimal\n"
-    archive = io.BytesIO()
-    np.savez(archive, features=np.ones((3, 4), np.float32), labels=np.array(["dog", "cat", "dog"]))
-    plain = io.BytesIO()
-    np.save(plain, np.ones((3, 4), np.float32))
-    transform = json.dumps({"size": 160, "resize": 170, "mean": [0.5, 0.5, 0.5], "std": 0.2}).encode()
-    return [
-        Reader("candidates, text", [ids, (inputs / "classes.csv").read_bytes()], _in_file(folder / "c.txt", read_ids)),
-        Reader("candidates, JSON", [b'["dog", "cat"]', b'[{"id": "dog"}]'], _in_file(folder / "c.json", read_ids)),
-        Reader("names", [b"okapi\nred panda|firefox\n"], _in_file(folder / "n.txt", read_names)),
-        Reader("features, npz", [archive.getvalue()], _in_file(folder / "f.npz", read_arrays)),
-        Reader("features, npy", [plain.getvalue()], _in_file(folder / "f.npy", read_arrays)),
-        Reader("transforms", [transform], _in_file(folder / "t.json", lambda path: read_transform(str(path)))),
-    ]
-
-
-def _bundles(inputs: Path, folder: Path) -> list[Reader]:
-    place = folder / "bundle"
-    if not place.exists():
-        shutil.copytree(inputs / "base", place)
-    readers = []
-    for name in sorted(path.name for path in place.iterdir() if path.name != "README.md"):
-        content = (inputs / "base" / name).read_bytes()
-
-        def read(damaged: bytes, path: Path = place / name, content: bytes = content) -> object:
-            path.write_bytes(damaged)
-            try:
-                return bundle_state(place)
-            finally:
-                path.write_bytes(content)
-
-        readers.append(Reader(f"bundles, {name}", [content], read, sealed=True, batch=PER_BATCH // 4))
-    header = (place / "bundle.json").read_bytes()
-    readers.append(
-        Reader(
-            "bundles, header alone",
-            [header],
-            _in_file(folder / "bundle.json", lambda path: digest(json.dumps(read_header(path.parent), sort_keys=True))),
-            sealed=True,
-        )
-    )
-    return readers
-
-
-def _stores(finished: Path, folder: Path) -> list[Reader]:
-    place = folder / "store"
-    if not place.exists():
-        shutil.copytree(finished / "out", place)
-    block = next(iter(sorted(place.rglob("*.safetensors")))).relative_to(place)
-    readers = []
-    for name in (Path("store.json"), Path("contents.json"), block):
-        content = (finished / "out" / name).read_bytes()
-
-        def read(damaged: bytes, path: Path = place / name, content: bytes = content) -> object:
-            path.write_bytes(damaged)
-            try:
-                return store_state(place)
-            finally:
-                path.write_bytes(content)
-
-        readers.append(Reader(f"stores, {name.name}", [content], read, sealed=True, batch=PER_BATCH // 2))
-    return readers
-
-
-def _checkpoint(folder: Path) -> Reader:
-    import torch
-
-    place, identity = folder / "training", {"network": NETWORK, "seed": 0}
-    place.mkdir(exist_ok=True)
-    tensors = {"weight": torch.arange(12.0).reshape(3, 4), "generator": torch.Generator().get_state()[:64]}
-    save_checkpoint(place, tensors, {"identity": identity, "step": 3, "records": [{"seconds": 0.5}]})
-
-    def read(path: Path) -> object:
-        found = load_checkpoint(path.parent, identity)
-        if found is None:  # told, and begun again
-            return None
-        tensors = [(name, found.tensors[name].numpy().tobytes()) for name in sorted(found.tensors)]
-        return digest(json.dumps(found.facts, sort_keys=True), *(part for pair in tensors for part in pair))
-
-    return Reader("checkpoints", [(place / CHECKPOINT).read_bytes()], _in_file(place / CHECKPOINT, read), sealed=True)

@@ -21,6 +21,7 @@ from unseen.bundle import Bundle
 from unseen.cli.app import COMMANDS, app
 from unseen.errors import UnseenError
 from unseen.features.store import FeatureStore
+from unseen.reproduction.recipe import load_recipe
 from unseen.semantics.vector_cache import _from_cache, load_vector_file
 
 NOTHING = "nothing"  # the state of a place where nothing is finished
@@ -39,6 +40,7 @@ PARENTS = {
     "saw": "tool",
     "knife": "tool",
 }
+PHOTOS = 8  # of each seen class
 SEEN = ("dog", "fox", "beagle", "tabby", "hammer", "knife")
 
 
@@ -67,7 +69,7 @@ def write_inputs(folder: Path) -> None:
     random = np.random.default_rng(0)
     for label, id in enumerate(SEEN):
         (folder / "photos" / id).mkdir(parents=True)
-        for number in range(6):
+        for number in range(PHOTOS):
             pixels = np.clip(40 * label + random.normal(0, 40, (20, 24, 3)), 0, 255).astype(np.uint8)
             Image.fromarray(pixels).save(folder / "photos" / id / f"{number}.png")
     rows = "".join(f"{id},{id},{parent}\n" for id, parent in PARENTS.items())
@@ -76,9 +78,28 @@ def write_inputs(folder: Path) -> None:
     lines = (f"{word} {' '.join(f'{x:.4f}' for x in random.normal(size=6))}\n" for word in words)
     (folder / "vectors.txt").write_text("".join(lines))
     (folder / "names.txt").write_text("okapi\nred panda\nsewing machine\n")
+    _write_result(folder / "reproduced" / "results")
     trained = ("train", *common(folder), "--method", "structural", "--out")
     run_command(*trained, folder / "old", "--vectors", folder / "vectors.txt")
     run_command("train", *common(folder), *DGP, "--out", folder / "base", "--vectors", folder / "vectors.txt")
+
+
+def _write_result(folder: Path) -> None:
+    """A table as `unseen reproduce` keeps it, for the report."""
+    recipe = load_recipe("hop-weights")
+    weights = {"descendants": [0.3, 0.4, 0.2, 0.06, 0.04], "ancestors": [0.5, 0.3, 0.1, 0.06, 0.04]}
+    row = {"label": "DGP", "measured": weights, "published": recipe.rows[0].published}
+    level = {"name": "photos", "graph": "paper", "vectors": "glove", "backbone": "efficientnet-lite0"}
+    level |= {"unseen": None, "seen_train": None, "sampled": None}
+    result = {key: getattr(recipe, key) for key in ("title", "paper", "shows", "kind")} | {
+        "table": "hop-weights", "level": "photos", "notes": [], "seconds": 60, "trainings": {}, "rows": [row],
+        "made_with": {"level": level, "epochs": 1, "study_epochs": 1, "gcnz_epochs": 1, "finetune_epochs": 1,
+            "finetune_batch": 1, "finetune_rate": 0.01, "finetune_scale": 1.0, "finetune_freeze": -1,
+            "finetune_studies": False, "kin_vectors": "glove"},
+        "made": {"unseen": "0", "torch": "0", "at": "2000-01-01"},
+    }  # fmt: skip
+    folder.mkdir(parents=True)
+    (folder / "hop-weights.json").write_text(json.dumps(result))
 
 
 def common(inputs: Path) -> tuple:
@@ -143,6 +164,17 @@ def file_state(place: Path) -> str:
     return digest(place.read_bytes()) if place.exists() else NOTHING
 
 
+def labels_state(place: Path) -> str:
+    """Labels are written as they come, in whole lines or not: what matters is that going on gives all of them."""
+    content = place.read_bytes() if place.exists() else b""
+    lines = len(SEEN) * PHOTOS + (place.suffix == ".csv")
+    return digest(content) if content.count(b"\n") >= lines else NOTHING
+
+
+def report_state(place: Path) -> str:
+    return file_state(place / "report.html")  # the last of its files
+
+
 def weights_state(place: Path) -> str:
     """An exported file: its tensors, by name."""
     if not place.exists():
@@ -173,6 +205,7 @@ class Job:
         before: The input that lies in its place already, if any.
         repair: What is added to make damaged results again; None where the result has no checksum of its own.
         once: It refuses to run again where it has finished.
+        weight: How often it is struck, relative to others: less where it takes long.
     """
 
     name: str
@@ -183,6 +216,7 @@ class Job:
     before: Path | None = None
     repair: tuple | None = None
     once: bool = False
+    weight: float = 1.0
 
     def prepare(self) -> None:
         shutil.rmtree(self.place.parent, ignore_errors=True)
@@ -224,11 +258,14 @@ def list_jobs(inputs: Path, trial: Path) -> list[Job]:
         Job("remove", ("remove", base, "--id", "saw", *into), place, bundle_state, **old),
         Job("rename", ("rename", place, "--id", "saw", "--name", "hand saw", "--out", place), place, bundle_state,
             before=base, repair=None),
-        Job("calibrate", ("calibrate", base, *photos, *into, *trusting), place, bundle_state, **old),
+        Job("calibrate", ("calibrate", base, *photos, *into, *trusting), place, bundle_state, weight=0.2, **old),
         Job("export", ("export", base, "--to", "torch", "--out", place, *trusting), place, weights_state, once=True),
         Job("taxonomy suggest", ("taxonomy", "suggest", inputs / "names.txt", "--out", place), place, file_state),
         Job("taxonomy export", ("taxonomy", "export", "--graph", inputs / "classes.csv", "--out", place,
             "--overwrite"), place, file_state),
+        *(Job(f"classify, {kind}", ("classify", inputs / "photos", "--bundle", base, "--out", trial / f"out.{kind}",
+            "--device", "cpu", *trusting), trial / f"out.{kind}", labels_state) for kind in ("csv", "jsonl")),
+        Job("report", ("report", inputs / "reproduced", "--out", place, "--no-photos"), place, report_state),
         Job("vector cache", (inputs / "vectors.txt",), trial / "cache", cache_state, repair=()),
     ]  # fmt: skip
     if "teach" in COMMANDS:

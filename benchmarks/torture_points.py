@@ -10,6 +10,7 @@ import errno
 import io
 import os
 import resource
+import select
 import signal
 import sys
 import time
@@ -74,7 +75,7 @@ class Child:
 
     def __init__(self, work: Callable, points: Points | None = None, file_size: int | None = None):
         self.begun = time.monotonic()
-        # Pipes, since a limit to the size of files would cut what is said in one. What commands say fits into a pipe.
+        # Pipes, since a limit to the size of files would cut what is said in one.
         self.counted, counted = os.pipe()
         self.said, said = os.pipe()
         self.pid = os.fork()
@@ -91,12 +92,25 @@ class Child:
         return info is None
 
     def wait(self) -> Ended:
-        _, status = os.waitpid(self.pid, 0)
+        said, status = self._listen()
         with open(self.counted, "rb") as pipe:
             points = int(pipe.read() or b"0")
+        return Ended(os.waitstatus_to_exitcode(status), said.decode(errors="replace"), points,
+                     time.monotonic() - self.begun)  # fmt: skip
+
+    def _listen(self) -> tuple[bytes, int]:
+        """All that it says, or it would wait for ever with its pipe full; and its status."""
+        said, ended = b"", (0, 0)
+        os.set_blocking(self.said, False)
         with open(self.said, "rb") as pipe:
-            said = pipe.read().decode(errors="replace")
-        return Ended(os.waitstatus_to_exitcode(status), said, points, time.monotonic() - self.begun)
+            while not ended[0]:
+                select.select([pipe], [], [], 0.02)
+                ended = os.waitpid(self.pid, os.WNOHANG)
+                more = pipe.read()
+                if more == b"":  # it has closed its end
+                    ended = ended if ended[0] else os.waitpid(self.pid, 0)
+                said += more or b""
+        return said, ended[1]
 
 
 def _run(work: Callable[[], None], points: Points, file_size: int | None, counted: int, said: int) -> None:

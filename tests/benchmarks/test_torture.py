@@ -75,7 +75,7 @@ def test_half_a_result_is_found(tmp_path, write):
 
     trial = object.__new__(torture.Trial)  # without the inputs of the real commands
     trial.root, trial.place = tmp_path, tmp_path / "trial"
-    trial.references, trial.left = {}, torture.Counter()
+    trial.references, trial.tally = {}, torture.Tally()
     job = Writing("writing", (), tmp_path / "trial" / "out", file_state)
     reference = trial.reference(job)
     assert reference.before == "nothing" and reference.after != "nothing" and reference.points >= 2

@@ -10,7 +10,6 @@ Without another network it takes rows of features instead of photos. A bundle ke
 from __future__ import annotations
 
 import json
-import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from torch import Tensor, nn
 
 from unseen.backbones.base import Backbone, Weights, load_strictly
 from unseen.errors import UnseenError
+from unseen.runtime.arrays import ARRAY_DAMAGE
 
 NAME = "linear"  # of every such network: its weights are in the bundle, so nothing else must be found again
 KEYS = {  # what a file may call them
@@ -210,7 +210,7 @@ def _read_npz(path: Path) -> dict[str, Any]:
     try:
         with np.load(path, allow_pickle=False) as file:
             return {key: file[key] for key in file.files}
-    except (OSError, zipfile.BadZipFile, EOFError) as error:
+    except ARRAY_DAMAGE as error:
         raise UnseenError(f"{path}: is not a readable .npz file ({error}).") from None
     except ValueError as error:  # an array of Python objects
         raise UnseenError(
@@ -226,7 +226,7 @@ def _read_safetensors(path: Path) -> dict[str, Any]:
             metadata: Mapping[str, str] = file.metadata() or {}
             held: dict[str, Any] = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
         listed = {key: json.loads(metadata[key]) for key in KEYS["classes"] if key in metadata}
-    except (SafetensorError, ValueError) as error:
+    except (SafetensorError, ValueError, RecursionError) as error:
         raise UnseenError(f"{path}: is not a readable safetensors file ({error}).") from None
     # The last layer of a network keeps its name there: fc.weight.
     short = {key.rpartition(".")[2]: value for key, value in held.items()}

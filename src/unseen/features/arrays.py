@@ -5,10 +5,6 @@ What measures or learns takes them like a feature store.
 
 from __future__ import annotations
 
-import struct
-import tokenize
-import zipfile
-import zlib
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
@@ -19,12 +15,9 @@ import numpy as np
 
 from unseen.errors import UnseenError
 from unseen.features.store import FeatureBatch, FeatureStore, SeenFeatures
+from unseen.runtime.arrays import ARRAY_DAMAGE
 
 FEATURES, LABELS = ("features", "x", "X"), ("labels", "classes", "y")
-
-DAMAGE = (OSError, EOFError, zipfile.BadZipFile, zlib.error, struct.error, SyntaxError, LookupError, TypeError)
-DAMAGE += (ArithmeticError, RuntimeError, MemoryError, tokenize.TokenError)
-"""What reading a damaged .npy or .npz file can raise."""
 
 
 class FeatureArrays:
@@ -95,7 +88,7 @@ def read_arrays(path: str | Path) -> FeatureArrays:
         raise UnseenError(
             f"{path}: is not a file of plain arrays ({error}). Save labels as text: np.array(labels, dtype=str)."
         ) from None
-    except DAMAGE as error:
+    except ARRAY_DAMAGE as error:
         raise UnseenError(f"{path}: is not a readable .npy or .npz file ({error}).") from None
     features, labels = (next((arrays[key] for key in keys if key in arrays), None) for keys in (FEATURES, LABELS))
     if features is None:

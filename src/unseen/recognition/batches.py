@@ -123,7 +123,7 @@ def _check_same(out: Path, made_by: dict[str, Any], fresh: bool) -> None:
     beside = out.with_name(f".{out.name}.json")
     try:
         before = None if fresh else json.loads(beside.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         before = None
     if not isinstance(before, dict):
         write_atomically(beside, json.dumps(made_by).encode())
@@ -143,7 +143,7 @@ def _read_jsonl(file: BinaryIO) -> tuple[set[str], int]:
             break
         try:
             done.add(json.loads(line)["photo"])
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             raise ValueError(f"line {number}") from None
         whole += len(line)
     return done, whole

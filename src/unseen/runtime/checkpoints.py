@@ -148,9 +148,7 @@ def pack_training(network: nn.Module, optimiser: Optimizer, generator: Generator
     return tensors | {"generator": generator.get_state()}
 
 
-def unpack_training(
-    tensors: dict[str, Tensor], network: nn.Module, optimiser: Optimizer, generator: Generator
-) -> None:
+def unpack_training(tensors: dict[str, Tensor], network: nn.Module, optimiser: Optimizer, generator: Generator) -> None:
     """Put back what pack_training() took."""
     prefix = "network."
     network.load_state_dict({name[len(prefix) :]: t for name, t in tensors.items() if name.startswith(prefix)})

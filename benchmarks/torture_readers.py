@@ -1,0 +1,289 @@
+"""Every reader of what comes from outside or from a disk, with whole inputs: what `torture_fuzz.py` damages."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import io
+import json
+import shutil
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+from safetensors.numpy import save
+
+from torture_fuzz import PER_BATCH, Reader
+from torture_jobs import NETWORK, build, bundle_state, cache_state, digest, store_state
+from unseen.advice.suggestions import read_names
+from unseen.backbones.linear import read_linear
+from unseen.bundle.files import read_header
+from unseen.cli.options import read_transform
+from unseen.errors import UnseenError
+from unseen.features.arrays import read_arrays
+from unseen.photos import read_photo
+from unseen.recognition.batches import open_labels
+from unseen.runtime.checkpoints import CHECKPOINT, load_checkpoint, save_checkpoint
+from unseen.scoring.candidates import read_ids
+from unseen.semantics.vector_files import open_vectors, read_blocks, read_layout
+from unseen.taxonomy import Taxonomy
+
+
+def list_readers(inputs: Path, folder: Path, finished: Callable[[str], Path]) -> dict[str, Reader]:
+    """All readers, with a folder for those that read files; `finished` tells where the results of a command lie."""
+    folder.mkdir(parents=True, exist_ok=True)
+    readers = [_photos(), *_hierarchies(inputs, folder), *_vectors(inputs, folder), *_lists(inputs, folder)]
+    readers += [*_bundles(inputs, folder), *_stores(finished("features"), folder), _checkpoint(folder)]
+    readers += [*_labels(finished, folder), *_caches(finished("vector cache"), folder), _uploads(inputs)]
+    return {reader.name: reader for reader in readers}
+
+
+def _in_file(path: Path, read: Callable[[Path], object]) -> Callable[[bytes], object]:
+    def read_content(content: bytes) -> object:
+        path.write_bytes(content)
+        return read(path)
+
+    return read_content
+
+
+def _photos() -> Reader:
+    pixels = np.random.default_rng(0).integers(0, 256, (20, 24, 4), dtype=np.uint8)
+    seeds = []
+    for kind, mode, more in (
+        ("PNG", "RGB", {}), ("PNG", "RGBA", {}), ("PNG", "P", {}), ("JPEG", "RGB", {}), ("JPEG", "CMYK", {}),
+        ("JPEG", "RGB", {"progressive": True}), ("GIF", "P", {}), ("BMP", "RGB", {}), ("TIFF", "RGB", {}),
+        ("TIFF", "L", {"compression": "tiff_lzw"}), ("WEBP", "RGB", {}), ("PPM", "RGB", {}), ("ICO", "RGBA", {}),
+        ("AVIF", "RGB", {}), ("JPEG2000", "RGB", {}), ("PCX", "RGB", {}), ("TGA", "RGB", {}),
+    ):  # fmt: skip
+        file = io.BytesIO()
+        try:
+            Image.fromarray(pixels).convert(mode).save(file, kind, **more)
+        except (KeyError, OSError):  # a Pillow without it
+            continue
+        seeds.append(file.getvalue())
+    return Reader("photos", seeds, lambda content: read_photo(content, short_side=16))
+
+
+def _hierarchies(inputs: Path, folder: Path) -> list[Reader]:
+    table = (inputs / "classes.csv").read_bytes()
+    taxonomy = Taxonomy.load(inputs / "classes.csv")
+    tree = {"name": "thing", "children": [{"name": "animal|beast", "children": ["dog", {"name": "cat", "id": "c1"}]}]}
+    nodes = [{"id": id, "name": id, "parents": taxonomy.parents(id), "definition": "one"} for id in taxonomy.ids]
+    edges = "".join(f"{id}\t{parent}\n" for id in taxonomy.ids for parent in taxonomy.parents(id)).encode()
+    quoted = b'id;name;parent;definition\nthing;thing;;""\ndog;"dog|hound";thing;"a ""dog"""\n'
+    saved = [json.dumps(value).encode() for value in (tree, nodes, taxonomy.to_json())]
+    return [
+        Reader("hierarchies, CSV", [table, quoted], _in_file(folder / "h.csv", Taxonomy.load)),
+        Reader("hierarchies, TSV", [table.replace(b",", b"\t")], _in_file(folder / "h.tsv", Taxonomy.load)),
+        Reader("hierarchies, JSON", saved, _in_file(folder / "h.json", Taxonomy.load)),
+        Reader("hierarchies, edges", [edges, edges.replace(b"\t", b",")], _in_file(folder / "h.txt", Taxonomy.load)),
+    ]
+
+
+def _vectors(inputs: Path, folder: Path) -> list[Reader]:
+    text = (inputs / "vectors.txt").read_bytes()
+    rows = [line.split() for line in text.splitlines()]
+    header = f"{len(rows)} {len(rows[0]) - 1}\n".encode()
+    binary = header + b"".join(row[0] + b" " + np.array(row[1:], "<f4").tobytes() + b"\n" for row in rows)
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr("vectors.txt", text)
+
+    def read(path: Path) -> None:
+        with open_vectors(path) as stream:
+            for _ in read_blocks(stream, read_layout(stream)):
+                pass
+
+    return [
+        Reader("vectors, text", [text, header + text], _in_file(folder / "v.txt", read)),
+        Reader("vectors, binary", [binary], _in_file(folder / "v.bin", read)),
+        Reader("vectors, gzip", [gzip.compress(text, mtime=0)], _in_file(folder / "v.txt.gz", read)),
+        Reader("vectors, zip", [packed.getvalue()], _in_file(folder / "v.zip", read)),
+    ]
+
+
+def _lists(inputs: Path, folder: Path) -> list[Reader]:
+    ids = b"dog\ncat, tabby\nanimal\n"
+    archive = io.BytesIO()
+    np.savez(archive, features=np.ones((3, 4), np.float32), labels=np.array(["dog", "cat", "dog"]))
+    plain = io.BytesIO()
+    np.save(plain, np.ones((3, 4), np.float32))
+    transform = json.dumps({"size": 160, "resize": 170, "mean": [0.5, 0.5, 0.5], "std": 0.2}).encode()
+    weight, classes = np.ones((2, 4), np.float32), ["dog", "cat"]
+    layer, layers = io.BytesIO(), save({"fc.weight": weight}, {"classes": json.dumps(classes)})
+    np.savez(layer, weight=weight, bias=weight[:, 0], classes=np.array(classes))
+    return [
+        Reader("networks, npz", [layer.getvalue()], _in_file(folder / "l.npz", read_linear)),
+        Reader("networks, safetensors", [layers], _in_file(folder / "l.safetensors", read_linear)),
+        Reader("candidates, text", [ids, (inputs / "classes.csv").read_bytes()], _in_file(folder / "c.txt", read_ids)),
+        Reader("candidates, JSON", [b'["dog", "cat"]', b'[{"id": "dog"}]'], _in_file(folder / "c.json", read_ids)),
+        Reader("names", [b"okapi\nred panda|firefox\n"], _in_file(folder / "n.txt", read_names)),
+        Reader("features, npz", [archive.getvalue()], _in_file(folder / "f.npz", read_arrays)),
+        Reader("features, npy", [plain.getvalue()], _in_file(folder / "f.npy", read_arrays)),
+        Reader("transforms", [transform], _in_file(folder / "t.json", lambda path: read_transform(str(path)))),
+    ]
+
+
+def _bundles(inputs: Path, folder: Path) -> list[Reader]:
+    place = folder / "bundle"
+    if not place.exists():
+        shutil.copytree(inputs / "base", place)
+    readers = []
+    for name in sorted(path.name for path in place.iterdir() if path.name != "README.md"):
+        content = (inputs / "base" / name).read_bytes()
+
+        def read(damaged: bytes, path: Path = place / name, content: bytes = content) -> object:
+            path.write_bytes(damaged)
+            try:
+                return bundle_state(place)
+            finally:
+                path.write_bytes(content)
+
+        readers.append(Reader(f"bundles, {name}", [content], read, sealed=True, batch=PER_BATCH // 8))
+    header = (place / "bundle.json").read_bytes()
+    readers.append(
+        Reader(
+            "bundles, header alone",
+            [header],
+            _in_file(folder / "bundle.json", lambda path: digest(json.dumps(read_header(path.parent), sort_keys=True))),
+            sealed=True,
+        )
+    )
+    return readers
+
+
+def _stores(finished: Path, folder: Path) -> list[Reader]:
+    place = folder / "store"
+    if not place.exists():
+        shutil.copytree(finished / "out", place)
+    block = next(iter(sorted(place.rglob("*.safetensors")))).relative_to(place)
+    readers = []
+    for name in (Path("store.json"), Path("contents.json"), block):
+        content = (finished / "out" / name).read_bytes()
+
+        def read(damaged: bytes, path: Path = place / name, content: bytes = content) -> object:
+            path.write_bytes(damaged)
+            try:
+                return store_state(place)
+            finally:
+                path.write_bytes(content)
+
+        readers.append(Reader(f"stores, {name.name}", [content], read, sealed=True, batch=PER_BATCH // 2))
+    return readers
+
+
+def _labels(finished: Callable[[str], Path], folder: Path) -> list[Reader]:
+    """Files of labels that are gone on with."""
+    readers = []
+    for ending in (".csv", ".jsonl"):
+        content = (finished(f"classify, {ending[1:]}") / f"out{ending}").read_bytes()
+
+        def read(path: Path) -> None:
+            with open_labels(path, {"k": 5}, 5):
+                pass
+
+        fuzzed = _in_file(folder / f"labels{ending}", read)
+        readers.append(Reader(f"labels, {ending[1:]}", [content], fuzzed, batch=PER_BATCH // 8))
+    beside = folder / ".given.csv.json"
+    (folder / "given.csv").write_bytes((finished("classify, csv") / "out.csv").read_bytes())
+
+    def read_settings(content: bytes) -> None:
+        beside.write_bytes(content)
+        with open_labels(folder / "given.csv", {"k": 5}, 5):
+            pass
+
+    return [*readers, Reader("labels, settings", [b'{"k": 5}'], read_settings)]
+
+
+def _caches(finished: Path, folder: Path) -> list[Reader]:
+    """Parsed vectors."""
+    shutil.copytree(finished / "cache", folder / "cache", dirs_exist_ok=True)
+    readers = []
+    for path in sorted(item for item in folder.glob("cache/word-vectors/*/*") if item.is_file()):
+        content = path.read_bytes()
+
+        def read(damaged: bytes, path: Path = path, content: bytes = content) -> object:
+            path.write_bytes(damaged)
+            try:
+                return cache_state(folder / "cache")
+            finally:
+                path.write_bytes(content)
+
+        readers.append(Reader(f"cached vectors, {path.name}", [content], read, sealed=True))
+    return readers
+
+
+def _uploads(inputs: Path) -> Reader:
+    """Bodies of requests with photos, through all of the server but its socket; any answer of 500 is a finding."""
+    boundary = b"--limit"
+    parts = [b'name="k"\r\n\r\n3', b'name="candidates"\r\n\r\nunseen', b'name="seen_shift"\r\n\r\n0.5']
+    photo = next((inputs / "photos").rglob("*.png")).read_bytes()
+    parts.append(b'name="files"; filename="a.png"\r\nContent-Type: image/png\r\n\r\n' + photo)
+    body = b"".join(b"%s\r\nContent-Disposition: form-data; %s\r\n" % (boundary, part) for part in parts)
+    served = []  # in the process that reads: threads do not survive a fork
+
+    def read(content: bytes) -> None:
+        if not served:
+            served.append(_serve(inputs / "base"))
+        status, said = asyncio.run(_request(served[0], content))
+        if status >= 500:
+            raise AssertionError(f"status {status}: {said[:200]!r}")
+        if status != 200:
+            raise UnseenError(f"status {status}")
+
+    return Reader("uploads", [body + boundary + b"--\r\n"], read, batch=PER_BATCH // 20)
+
+
+def _serve(bundle: Path):
+    from unseen.bundle import Bundle
+    from unseen.classifier import ZeroShotClassifier
+    from unseen.web.app import create_app
+    from unseen.web.service import Service
+
+    return create_app(Service({"base": ZeroShotClassifier(Bundle.load(bundle), build())}))
+
+
+async def _request(app, body: bytes) -> tuple[int, bytes]:
+    headers = {"host": "127.0.0.1", "content-type": "multipart/form-data; boundary=limit", "content-length": len(body)}
+    scope = {
+        "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "POST", "scheme": "http",
+        "path": "/api/classify", "raw_path": b"/api/classify", "query_string": b"", "root_path": "",
+        "headers": [(name.encode(), str(value).encode()) for name, value in headers.items()],
+        "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 80),
+    }  # fmt: skip
+    status, said, sent = 0, b"", False
+
+    async def receive() -> dict:
+        nonlocal sent
+        if sent:
+            await asyncio.sleep(3600)
+        sent = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    async def send(message: dict) -> None:
+        nonlocal status, said
+        status = message.get("status", status)
+        said += message.get("body", b"")
+
+    await app(scope, receive, send)
+    return status, said
+
+
+def _checkpoint(folder: Path) -> Reader:
+    import torch
+
+    place, identity = folder / "training", {"network": NETWORK, "seed": 0}
+    place.mkdir(exist_ok=True)
+    tensors = {"weight": torch.arange(12.0).reshape(3, 4), "generator": torch.Generator().get_state()[:64]}
+    save_checkpoint(place, tensors, {"identity": identity, "step": 3, "records": [{"seconds": 0.5}]})
+
+    def read(path: Path) -> object:
+        found = load_checkpoint(path.parent, identity)
+        if found is None:  # told, and begun again
+            return None
+        tensors = [(name, found.tensors[name].numpy().tobytes()) for name in sorted(found.tensors)]
+        return digest(json.dumps(found.facts, sort_keys=True), *(part for pair in tensors for part in pair))
+
+    return Reader("checkpoints", [(place / CHECKPOINT).read_bytes()], _in_file(place / CHECKPOINT, read), sealed=True)
