@@ -118,12 +118,18 @@ def test_files_with_mistakes(tmp_path):
     (tmp_path / "text.npz").write_text("hello")
     (tmp_path / "text.safetensors").write_text("hello")
     (tmp_path / "model.pkl").write_bytes(pickle.dumps({"weight": 1}))
+    packed = bytearray((tmp_path / "no-classes.npz").read_bytes())
+    packed[packed.index(b"PK\x01\x02") + 10] = 99  # packed in a way that there is not
+    (tmp_path / "packed.npz").write_bytes(packed)
+    save_file({"weight": torch.eye(3)}, tmp_path / "deep.safetensors", {"classes": "[" * 20_000})
     for name, reason in (
         ("objects.npz", "could run code.*dtype=str"),
         ("nothing.npz", "has no `weight`, but other"),
         ("no-classes.npz", "classes=..."),
         ("text.npz", "could run code|not a readable .npz"),
         ("text.safetensors", "not a readable safetensors"),
+        ("packed.npz", "not a readable .npz"),
+        ("deep.safetensors", "not a readable safetensors"),
         ("model.pkl", "is read from .npz or .safetensors"),
         ("missing.npz", "no such file"),
         ("", "Name the file"),

@@ -135,8 +135,23 @@ def test_labels_that_do_not_go_together_are_refused(model, photos, tmp_path):
         label_photos(model, photos, tmp_path / "labels.csv", k=2)
 
 
+def test_settings_that_are_damaged_are_written_again(model, photos, tmp_path):
+    out, beside = tmp_path / "labels.csv", tmp_path / ".labels.csv.json"
+    label_photos(model, photos, out)
+    before, settings = out.read_bytes(), beside.read_bytes()
+    for damaged in (b"", b'{"k": 5', b"\xff", b'{"a":' * 3000, b"[" * 20_000):
+        beside.write_bytes(damaged)
+        assert label_photos(model, photos, out).labelled == 0
+        assert (out.read_bytes(), beside.read_bytes()) == (before, settings)
+
+
 def test_other_files_are_not_written_to(model, photos, tmp_path):
-    for name, text in (("list.csv", "a,b\n1,2\n"), ("notes.jsonl", "hello\n"), ("x.jsonl", "[1]\n")):
+    for name, text in (
+        ("list.csv", "a,b\n1,2\n"),
+        ("notes.jsonl", "hello\n"),
+        ("x.jsonl", "[1]\n"),
+        ("y.jsonl", "[" * 20_000 + "\n"),
+    ):
         (tmp_path / name).write_text(text)
         with pytest.raises(UnseenError, match=f"{name}: is not a file of labels"):
             label_photos(model, photos, tmp_path / name)
