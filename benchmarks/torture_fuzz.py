@@ -12,7 +12,7 @@ from pathlib import Path
 from torture_points import Child, time_limit
 from unseen.errors import UnseenError
 
-PER_BATCH = 2000  # inputs for one process; fewer where a look takes long
+PER_BATCH = 4000  # inputs for one process; fewer where a look takes long
 PATIENCE = 20  # seconds for one input
 TOKENS = [
     b'"', b"'", b",", b"\t", b"\n", b"\r", b"\r\n", b";", b"|", b"#", b"{", b"}", b"[", b"]", b":", b"\\", b"\x00",

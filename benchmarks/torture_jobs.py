@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import shutil
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -227,7 +228,11 @@ class Job:
     def run(self, *more: object) -> None:
         os.environ["UNSEEN_CACHE"] = str(self.place.parent / "cache")
         if self.name == "vector cache":
-            load_vector_file(self.arguments[0], show_progress=False)
+            try:
+                load_vector_file(self.arguments[0], show_progress=False)
+            except UnseenError as error:  # which commands tell
+                print(error, file=sys.stderr)
+                raise SystemExit(1) from None
         else:
             run_command(*self.arguments, *more)
 
@@ -243,22 +248,23 @@ def list_jobs(inputs: Path, trial: Path) -> list[Job]:
     vectors = ("--vectors", inputs / "vectors.txt")
     resume, overwrite = ("--resume",), ("--overwrite",)
     old = {"before": inputs / "old", "repair": ()}
+    slow = {"weight": 0.5}
     tune = ("--epochs", "2", "--batch", "8", "--checkpoint-every", "2", "--workers", "0", "--device", "cpu")
     jobs = [
         Job("train", ("train", *common(inputs), *DGP, "--out", place, *vectors), place, bundle_state, resume,
-            repair=overwrite),
-        Job("train, replacing", ("train", *common(inputs), *DGP, *into, *vectors), place, bundle_state, **old),
+            repair=overwrite, **slow),
+        Job("train, replacing", ("train", *common(inputs), *DGP, *into, *vectors), place, bundle_state, **old, **slow),
         Job("train kin", ("train", *common(inputs), "--method", "kin", *into, *vectors), place, bundle_state, **old),
         Job("finetune", ("finetune", base, *photos, "--out", place, *tune, *trusting), place, bundle_state, resume,
-            repair=overwrite),
+            repair=overwrite, **slow),
         Job("features", ("features", *photos, "--out", place, "--backbone", NETWORK, "--workers", "0", "--device",
-            "cpu", "--batch", "4"), place, store_state, repair=()),
+            "cpu", "--batch", "4"), place, store_state, repair=(), **slow),
         Job("add", ("add", base, "--name", "okapi", "--parent", "animal", *vectors, *into, *trusting), place,
             bundle_state, **old),
         Job("remove", ("remove", base, "--id", "saw", *into), place, bundle_state, **old),
         Job("rename", ("rename", place, "--id", "saw", "--name", "hand saw", "--out", place), place, bundle_state,
             before=base, repair=None),
-        Job("calibrate", ("calibrate", base, *photos, *into, *trusting), place, bundle_state, weight=0.2, **old),
+        Job("calibrate", ("calibrate", base, *photos, *into, *trusting), place, bundle_state, weight=0.1, **old),
         Job("export", ("export", base, "--to", "torch", "--out", place, *trusting), place, weights_state, once=True),
         Job("taxonomy suggest", ("taxonomy", "suggest", inputs / "names.txt", "--out", place), place, file_state),
         Job("taxonomy export", ("taxonomy", "export", "--graph", inputs / "classes.csv", "--out", place,

@@ -170,7 +170,7 @@ def _stores(finished: Path, folder: Path) -> list[Reader]:
             finally:
                 path.write_bytes(content)
 
-        readers.append(Reader(f"stores, {name.name}", [content], read, sealed=True, batch=PER_BATCH // 2))
+        readers.append(Reader(f"stores, {name.name}", [content], read, sealed=True, batch=PER_BATCH // 4))
     return readers
 
 
@@ -233,7 +233,7 @@ def _uploads(inputs: Path) -> Reader:
         if status != 200:
             raise UnseenError(f"status {status}")
 
-    return Reader("uploads", [body + boundary + b"--\r\n"], read, batch=PER_BATCH // 20)
+    return Reader("uploads", [body + boundary + b"--\r\n"], read, batch=PER_BATCH // 40)
 
 
 def _serve(bundle: Path):
