@@ -10,7 +10,6 @@ from unseen.bundle import Bundle
 from unseen.bundle.growth import add
 from unseen.bundle.teaching import forget, teach
 from unseen.errors import UnseenError
-from unseen.evaluation.protocol import Evaluation, evaluate
 from unseen.recognition import Explanation, HeatMap, Recogniser, explain
 from unseen.recognition.heatmap import map_heat
 from unseen.recognition.studies import study_photos
@@ -20,6 +19,7 @@ from unseen.training.default import default_bundle
 
 if TYPE_CHECKING:
     from unseen.backbones import Backbone
+    from unseen.evaluation.protocol import Evaluation
     from unseen.photos.reading import Source
 
 
@@ -79,6 +79,8 @@ class ZeroShotClassifier(Recogniser):
 
     def evaluate(self, images: str | Path, candidates: str | Sequence[str] = "unseen", **options: Any) -> Evaluation:
         """Hit@k on a folder of photos by class; see `unseen.evaluate`."""
+        from unseen.evaluation.protocol import evaluate
+
         return evaluate(self, images, candidates, **options)
 
     def add(

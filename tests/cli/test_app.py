@@ -89,6 +89,17 @@ def test_only_the_command_asked_for_is_imported():
     assert found & commands == {"unseen.cli.grow"}
 
 
+def test_classes_are_added_without_torch(here):
+    assert "torch" not in imported_by("add", "bundle", "--name", "rescue dog", "--parent", "dog", "--out", "grown")
+    assert "torch" not in imported_by("remove", "grown", "--id", "rescue-dog", "--out", "smaller")
+
+
+def test_a_photo_is_labelled_without_scipy(here):
+    assert not {"scipy", "unseen.training.stage1"} & imported_by(
+        "classify", "photo.png", "--bundle", "bundle", "--trust-code"
+    )
+
+
 def test_help_lists_every_command(unseen):
     listed = unseen("--help").out
     assert all(re.search(rf"^│ {name} ", listed, re.MULTILINE) for name in COMMANDS)

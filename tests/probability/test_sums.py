@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from unseen.errors import UnseenError
-from unseen.probability.sums import NodeProbabilities, NodeSums, find_node
+from unseen.probability.sums import FEW, NodeProbabilities, NodeSums, find_node
 from unseen.taxonomy import Taxonomy
 
 EDGES = [
@@ -30,6 +30,14 @@ def test_a_class_that_reaches_a_node_by_two_ways_counts_once(taxonomy):
         {"cat": 0.5, "pet": 0.5, "feline": 0.8, "lion": 0.3, "animal": 0.8, "oak": 0.2, "plant": 0.2}
     )
     assert sums.sizes[sums.place(taxonomy.index("animal"))] == 2
+
+
+def test_few_photos_are_summed_to_the_last_bit_as_many_are():
+    chance = np.random.default_rng(0)
+    wide = Taxonomy.from_edges([(f"c{i}", f"g{i % 7}") for i in range(2000)] + [(f"g{i}", "top") for i in range(7)])
+    sums = NodeSums(wide, chance.permutation(wide.indices([f"c{i}" for i in range(2000)])))
+    many = chance.dirichlet(np.full(2000, 0.1), FEW + 1).astype(np.float32)
+    assert np.array_equal(sums(many), np.concatenate([sums(row[None]) for row in many]))
 
 
 def test_information_is_that_of_the_candidates_below(taxonomy):

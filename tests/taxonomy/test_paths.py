@@ -21,6 +21,14 @@ def graphs(draw) -> paths.Graph:
     return paths.graph_of(child, parent, nodes)
 
 
+@pytest.mark.parametrize("length", [paths.SHALLOW - 1, paths.SHALLOW, paths.SHALLOW + 1, 3 * paths.SHALLOW])
+def test_a_chain_has_no_cycle_until_its_top_is_put_below_its_end(length):
+    chain = np.arange(length - 1)
+    assert paths.find_cycle(paths.graph_of(chain, chain + 1, length)) is None
+    ring = paths.graph_of(np.append(chain, length - 1), np.append(chain + 1, 0), length)
+    assert sorted(paths.find_cycle(ring)[1:]) == list(range(length))
+
+
 @given(graphs())
 def test_pairs_are_those_of_a_search_from_each_node(graph):
     nodes = len(graph[0]) - 1

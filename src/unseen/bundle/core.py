@@ -41,6 +41,7 @@ from unseen.runtime.modules import announce
 from unseen.semantics import ClassVectors
 from unseen.taxonomy import Taxonomy
 from unseen.taxonomy.sources import BUILT_IN
+from unseen.taxonomy.wordnet import is_wordnet_id
 
 if TYPE_CHECKING:
     from unseen.backbones import Backbone
@@ -150,8 +151,8 @@ class Bundle:
         """
         mask = np.ones(len(self), dtype=bool)
         if self.taxonomy.source.get("kind") in BUILT_IN:
-            imagenet, wordnet = set(imagenet_21k()), Taxonomy.wordnet()
-            mask[:] = [i in imagenet or i not in wordnet for i in self.ids]
+            imagenet = set(imagenet_21k())
+            mask[:] = [i in imagenet or not is_wordnet_id(i) for i in self.ids]
         mask[self.taxonomy.indices(self.connecting)] = False
         named = [i for i in self.taxonomy.source.get("named", ()) if i in self.taxonomy]
         mask[self.taxonomy.indices([*self.added, *named])] = True

@@ -6,7 +6,9 @@ progress go to standard error. Exit status: 0 done, 1 could not, 2 wrong usage.
 
 from __future__ import annotations
 
+import atexit
 import functools
+import gc
 import io
 import json
 import math
@@ -182,6 +184,8 @@ def tell(message: str) -> None:
 
 def _plain(value: Any) -> Any:
     """NumPy scalars and arrays, paths and non-finite numbers as plain JSON values."""
+    if type(value) in (int, str):  # most are, and a hierarchy may have a million
+        return value
     if isinstance(value, dict):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -194,6 +198,7 @@ def _plain(value: Any) -> Any:
 
 
 def main() -> None:
+    atexit.register(gc.freeze)  # at the end there is no point in looking for garbage among all that was imported
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # whatever a file is called, its name can be shown

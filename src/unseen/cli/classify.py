@@ -13,6 +13,7 @@ from rich.table import Table
 
 from unseen.cli.app import JsonFlag, command, emit, escaped, say, stdout, tell
 from unseen.cli.options import CANDIDATES_HELP, DeviceOption, FeaturesOption, TrustCodeOption
+from unseen.runtime.starts import quick_start
 
 if TYPE_CHECKING:
     from unseen.classifier import ZeroShotClassifier
@@ -71,8 +72,6 @@ def classify(
     """Label photos with any class of a bundle: those that the network was trained on and those that it never saw."""
     # Before torch is imported: threads that wait for each other sleep. Awake they cost more than a photo does.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-    from unseen.recognition import Answer, Unreadable
-
     if bool(photos) == (features is not None):
         raise typer.BadParameter("name photos, or a file of features with --features; one of the two")
     if out is not None:
@@ -80,8 +79,11 @@ def classify(
             raise typer.BadParameter("--out takes no --features, --explain, --heatmap, --bins or --level")
         write_labels(photos or [], out, bundle, device, trust_code, json_, k, candidates, seen_shift, sure)
         return
-    names, sources = read_arguments(photos or [])
-    model = open_model(bundle, device, trust_code)
+    with quick_start():
+        from unseen.recognition.answers import Answer, Unreadable
+
+        names, sources = read_arguments(photos or [])
+        model = open_model(bundle, device, trust_code)
     nodes = chosen_nodes(model.bundle.taxonomy, bins, level)
     if explain:
         model.bundle.make_method(say=tell)  # or an error, before photos are read
@@ -120,11 +122,13 @@ def write_labels(
     photos: Sequence[str], out: Path, bundle: Path | None, device: str, trust_code: bool, json_: bool, *settings: Any
 ) -> None:
     """The labels of photos into a file; `settings` are those of `label_photos`."""
-    from unseen.recognition.batches import check_format, label_photos
+    with quick_start():
+        from unseen.recognition.batches import check_format, label_photos
 
-    check_format(out)
-    places = zip(*read_arguments(photos, but=out), strict=True)
-    done = label_photos(open_model(bundle, device, trust_code), [*places], out, *settings, show_progress=True)
+        check_format(out)
+        places = zip(*read_arguments(photos, but=out), strict=True)
+        model = open_model(bundle, device, trust_code)
+    done = label_photos(model, [*places], out, *settings, show_progress=True)
     result = done.as_dict()
     for item in done.unreadable:
         say(f"[red]unreadable[/red] {escaped(item.photo)}: {escaped(item.why)}")

@@ -17,13 +17,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
-from torch import Tensor
-from torch.nn.functional import logsigmoid
 
 from unseen.runtime.records import Record
+
+if TYPE_CHECKING:  # a bundle holds these numbers: torch is imported only where photos are scored
+    from torch import Tensor
 
 SURE = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98)
 """The surenesses at which exponents are kept; between them they are interpolated."""
@@ -69,6 +70,9 @@ class ProbabilityNumbers(Record):
         `seen_scores` (n x len(own)) and `scores` (n x U) are over the seen and over the unseen candidates. `climb`:
         which of the latter have a seen candidate below (A), and the way up to those (len(own) x A, rows sum to 1 or 0).
         """
+        import torch
+        from torch.nn.functional import logsigmoid
+
         seen = torch.log_softmax(self.seen_sharpness * logits[:, own], dim=1)
         if not scores.shape[1]:
             return seen, scores

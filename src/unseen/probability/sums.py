@@ -7,11 +7,16 @@ that reaches v by several ways counts once.
 from __future__ import annotations
 
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import sparse
 
 from unseen.taxonomy import Taxonomy
+
+if TYPE_CHECKING:
+    from scipy import sparse
+
+FEW = 8  # photos: for so many, importing scipy takes longer than all of the sums
 
 
 class NodeSums:
@@ -39,13 +44,23 @@ class NodeSums:
         node, ancestor, _ = taxonomy.ancestor_pairs()  # each pair once, the node itself among its ancestors
         kept = column[node] >= 0
         self.nodes, place = np.unique(ancestor[kept], return_inverse=True)
-        ones = np.ones(kept.sum(), np.float32)
-        shape = (len(self.rows), len(self.nodes))
-        self.membership = sparse.csr_matrix((ones, (column[node[kept]], place)), shape=shape)  # C x V, 0 or 1
-        self._to_nodes = self.membership.T.tocsr()
+        order = np.argsort(column[node[kept]], kind="stable")
+        self._pairs = column[node[kept]][order], place[order]  # (class, node at or above it), by class
         is_candidate = np.zeros(len(taxonomy), bool)
         is_candidate[self.candidates] = True
         self.sizes = np.bincount(ancestor[is_candidate[node]], minlength=len(taxonomy))[self.nodes]  # c(v), V
+
+    @cached_property
+    def membership(self) -> sparse.csr_matrix:
+        """C x V: 1 where a node is a class or above it, else 0."""
+        from scipy import sparse
+
+        ones, shape = np.ones(len(self._pairs[0]), np.float32), (len(self.rows), len(self.nodes))
+        return sparse.csr_matrix((ones, self._pairs), shape=shape)
+
+    @cached_property
+    def _to_nodes(self) -> sparse.csr_matrix:
+        return self.membership.T.tocsr()
 
     @cached_property
     def information(self) -> np.ndarray:
@@ -54,7 +69,12 @@ class NodeSums:
 
     def __call__(self, probabilities: np.ndarray) -> np.ndarray:
         """Of classes (n x C) -> of nodes (n x V)."""
-        return np.ascontiguousarray((self._to_nodes @ probabilities.T).T)
+        if len(probabilities) > FEW:
+            return np.ascontiguousarray((self._to_nodes @ probabilities.T).T)
+        sums = np.zeros((len(probabilities), len(self.nodes)), probabilities.dtype)
+        for own, given in zip(sums, probabilities, strict=True):
+            np.add.at(own, self._pairs[1], given[self._pairs[0]])  # one after the other, as scipy adds
+        return sums
 
     def place(self, row: int) -> int | None:
         """Where a row of the taxonomy stands among `nodes`; None if no candidate is at or below it."""

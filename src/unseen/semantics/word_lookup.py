@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.sparse import csr_array
+
+if TYPE_CHECKING:  # whoever opens a bundle comes by here: scipy is imported where words are looked up
+    from scipy.sparse import csr_array
 
 MODES = ("lower", "authors")
 REMEMBERED = 1 << 18  # words whose rows are kept
@@ -34,6 +37,8 @@ class WordLookup:
 
     def weights(self, classes: Sequence[Sequence[str]]) -> tuple[csr_array, np.ndarray]:
         """Weights (n x U sparse float32; a row sums to 1, or 0 if nothing is found) and the U vocabulary rows used."""
+        from scipy.sparse import csr_array
+
         columns: list[int] = []
         values: list[float] = []
         ends = [0]

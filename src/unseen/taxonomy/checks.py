@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from itertools import chain
 
 import numpy as np
 
@@ -20,6 +21,8 @@ def check_nodes(ids: tuple[str, ...], lemmas: tuple[tuple[str, ...], ...]) -> di
         raise UnseenError("The hierarchy is empty: it needs at least one class.")
     if len(ids) != len(lemmas):
         raise UnseenError(f"{len(ids):,} ids but names for {len(lemmas):,} classes.")
+    if _is_plainly_sound(ids, lemmas):
+        return dict(zip(ids, range(len(ids)), strict=True))
     rows: dict[str, int] = {}
     for row, (id, names) in enumerate(zip(ids, lemmas, strict=True)):
         if not isinstance(id, str) or not id:
@@ -31,6 +34,20 @@ def check_nodes(ids: tuple[str, ...], lemmas: tuple[tuple[str, ...], ...]) -> di
         if not names or not all(isinstance(name, str) and name.strip() and "\n" not in name for name in names):
             raise UnseenError(f"{id}: needs one or more names, each a non-empty line of text, not {list(names)!r}.")
     return rows
+
+
+def _is_plainly_sound(ids: tuple[str, ...], lemmas: tuple[tuple[str, ...], ...]) -> bool:
+    """Whether all ids and names are as they should be, in a tenth of the time that it takes to tell which are not."""
+    names = list(chain.from_iterable(lemmas))
+    return (
+        all(lemmas)
+        and all(ids)
+        and set(map(type, ids)) | set(map(type, names)) == {str}
+        and len(set(ids)) == len(ids)
+        and CONTROL.search("".join(ids)) is None
+        and all(map(str.strip, names))
+        and "\n" not in "".join(names)
+    )
 
 
 def check_parents(ids: tuple[str, ...], rows: Mapping[str, int], parents) -> paths.Graph:

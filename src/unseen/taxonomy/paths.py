@@ -15,6 +15,7 @@ Graph = tuple[np.ndarray, np.ndarray]
 BITS = 15
 MOST_NODES = 1 << 24
 MOST_PAIRS = 1 << 25  # 33 million; or as many as MANY_ABOVE a node, if that is more
+SHALLOW = 64  # levels; WordNet's nouns have about 20
 MANY_ABOVE = 64  # ancestors of a class on average; WordNet's nouns have 8
 
 
@@ -62,13 +63,16 @@ def neighbours(graph: Graph, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def distances(sources: np.ndarray, *graphs: Graph) -> np.ndarray:
     """Steps from the nearest source along the edges of any of `graphs`; -1 where there is no way. int32[nodes]."""
     distance = np.full(len(graphs[0][0]) - 1, -1, np.int32)
+    finder = np.empty(len(distance), np.int64)
     frontier = np.unique(np.asarray(sources, np.int64))
     distance[frontier] = 0
     step = 0
     while frontier.size:
         step += 1
         reached = np.concatenate([neighbours(graph, frontier)[1] for graph in graphs])
-        frontier = np.unique(reached[distance[reached] < 0])
+        reached = reached[distance[reached] < 0]
+        finder[reached] = np.arange(len(reached))
+        frontier = reached[finder[reached] == np.arange(len(reached))]  # each once, without sorting
         distance[frontier] = step
     return distance
 
@@ -122,7 +126,9 @@ def ancestor_pairs(graph: Graph) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def find_cycle(graph: Graph) -> list[int] | None:
     """The rows of one cycle [a, b, ..., a], or None: then every strongly connected component is a single node."""
-    from scipy.sparse import csr_array  # here, so that reading WordNet need not wait for scipy
+    if _is_shallow(graph):
+        return None
+    from scipy.sparse import csr_array  # here: it takes longer to import than to search most hierarchies
     from scipy.sparse.csgraph import connected_components
 
     ptr, idx = graph
@@ -141,6 +147,20 @@ def find_cycle(graph: Graph) -> list[int] | None:
         way[row] = len(way)
         row = next(int(up) for up in idx[ptr[row] : ptr[row + 1]] if label[up] == label[row])
     return [*list(way)[way[row] :], row]
+
+
+def _is_shallow(graph: Graph) -> bool:
+    """Whether every way up ends within SHALLOW steps: then there is no cycle."""
+    down, undone = reverse(graph), np.diff(graph[0])  # parents still to come
+    ready, left = np.flatnonzero(undone == 0), len(undone)
+    for _ in range(SHALLOW):
+        if not ready.size:
+            break
+        left -= len(ready)
+        child, done = np.unique(neighbours(down, ready)[1], return_counts=True)
+        undone[child] -= done.astype(undone.dtype)
+        ready = child[undone[child] == 0]
+    return left == 0
 
 
 def bypass(graph: Graph, gone: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -15,8 +15,7 @@ from unseen.bundle import Bundle
 from unseen.bundle.records import CalibrationRecord
 from unseen.methods import get_method
 from unseen.runtime.folders import cache_folder
-from unseen.training.inputs import DEFAULT_BACKBONE, DEFAULT_GRAPH, DEFAULT_METHOD, DEFAULT_VECTORS
-from unseen.training.stage1 import train
+from unseen.training.choices import DEFAULT_BACKBONE, DEFAULT_GRAPH, DEFAULT_METHOD, DEFAULT_VECTORS
 
 CALIBRATION = "default-calibration.json"
 
@@ -43,6 +42,8 @@ def default_bundle(say: Callable[[str], None] = lambda message: None) -> Bundle:
     place = default_place()
     if (place / "bundle.json").exists():
         return Bundle.load(place)
+    from unseen.training.stage1 import train  # with torch, which a bundle that is there does not need
+
     say(f"First use: predicting classifiers for every ImageNet class; they are kept in {place}")
     trained = train(precision="fp16")
     trained.change(calibration=shipped_calibration()).save(place, overwrite=True)  # another process may have made it

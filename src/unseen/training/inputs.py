@@ -14,8 +14,7 @@ from unseen.semantics import Coverage, Semantics, load_vectors
 from unseen.semantics.text_encoder import encoder_installed, needs_encoder
 from unseen.taxonomy import Taxonomy
 from unseen.taxonomy.search import did_you_mean, near_ids
-
-DEFAULT_METHOD, DEFAULT_GRAPH, DEFAULT_VECTORS, DEFAULT_BACKBONE = "kin", "imagenet", "glove+text", "efficientnet-lite0"
+from unseen.training.choices import DEFAULT_METHOD, DEFAULT_VECTORS
 
 Say = Callable[[str], None]
 Vectors = str | Path | Semantics | Sequence[Semantics] | Callable

@@ -23,18 +23,10 @@ from unseen.runtime.memory import peak_memory_mb
 from unseen.runtime.run import Run
 from unseen.semantics import class_vectors
 from unseen.taxonomy import Taxonomy
+from unseen.training.choices import DEFAULT_BACKBONE, DEFAULT_GRAPH, DEFAULT_METHOD
 from unseen.training.classifiers import fit_classifiers
 from unseen.training.holdout import check_hidden, check_share, hide
-from unseen.training.inputs import (
-    DEFAULT_BACKBONE,
-    DEFAULT_GRAPH,
-    DEFAULT_METHOD,
-    Inputs,
-    Vectors,
-    load_inputs,
-    seen_features,
-    tell_coverage,
-)
+from unseen.training.inputs import Inputs, Vectors, load_inputs, seen_features, tell_coverage
 from unseen.training.photo_check import check_photos as run_check
 from unseen.training.photo_check import describe_check, describe_photos
 

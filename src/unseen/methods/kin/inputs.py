@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import sparse
 
 from unseen.methods.graph.adjacency import Adjacency, hop_groups
 from unseen.methods.problem import Problem, has_vector, normalise_rows
 from unseen.taxonomy import Taxonomy
+
+if TYPE_CHECKING:  # a bundle that only labels photos asks for the method's settings, and never for a product
+    from scipy import sparse
 
 
 @dataclass(frozen=True)
@@ -105,12 +108,16 @@ def gather(
 
 def mixed(groups: Adjacency, weights: Sequence[float]) -> sparse.csr_matrix:
     """sum_k weights[k] D_k^-1 A_k, sparse, of the adjacency's shape."""
+    from scipy import sparse
+
     values = (groups.weight * np.asarray(weights)[groups.group]).astype(np.float32)
     return sparse.csr_matrix((values, groups.column, groups.pointer), shape=(groups.rows, groups.columns))
 
 
 def ancestor_vectors(taxonomy: Taxonomy, decay: float, rows: np.ndarray) -> sparse.csr_matrix:
     """a of each of `rows`: decay^distance at each ancestor and 1 at the class itself, scaled to length 1 (n x N)."""
+    from scipy import sparse
+
     asked, place = np.unique(rows, return_inverse=True)
     position = np.full(len(taxonomy), -1)
     position[asked] = np.arange(len(asked))

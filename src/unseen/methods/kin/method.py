@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 import numpy as np
-from scipy import sparse
 
 from unseen.errors import UnseenError
 from unseen.methods.base import Method, Solution
@@ -272,6 +271,8 @@ def _saved(seen: Inputs, problem: Problem) -> dict[str, np.ndarray]:
 
 
 def _restored(state: dict[str, np.ndarray], problem: Problem) -> Inputs:
+    from scipy import sparse
+
     ids = state["ancestor_ids"].tobytes().decode().split("\n")
     here = np.array([id in problem.taxonomy for id in ids], bool)  # a class above seen ones may have been removed since
     rows = np.full(len(ids), -1)
