@@ -105,7 +105,9 @@ def read_parts(kept: Path) -> tuple[np.ndarray, np.ndarray]:
 
 def map_from_minilm(texts: list[str], rows: np.ndarray, targets: np.ndarray) -> np.ndarray:
     """The matrix (384 x d) that takes MiniLM's encodings of these rows nearest to the targets; tells how near."""
-    known = encode_sentences([texts[row] for row in rows]).astype(np.float64)
+    order = np.argsort([len(texts[row]) for row in rows], kind="stable")  # alike in length: little padding
+    known = np.empty((len(rows), 384))
+    known[order] = encode_sentences([texts[row] for row in rows[order]])
     test = np.random.default_rng(0).permutation(len(rows)) < len(rows) // 10
 
     def fit(chosen: np.ndarray) -> np.ndarray:
