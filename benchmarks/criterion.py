@@ -19,7 +19,7 @@ import argparse
 import json
 import sys
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 
@@ -327,7 +327,8 @@ def choose(bench: Bench, networks: list[str], out: Path | None) -> None:
 def sources(bench: Bench, networks: list[str], out: Path | None) -> None:
     """Every choice of sources by the criteria, the mean over the networks; photos of unseen classes to compare with."""
     sets = [chosen for count in (1, 2, 3) for chosen in combinations(SOURCES, count)]
-    found = measured(bench, {"+".join(chosen): (chosen, asdict(KinSettings())) for chosen in sets}, out)
+    settings = candidates()["ancestors 0.8, decay 0.4"][1]  # what was chosen
+    found = measured(bench, {"+".join(chosen): (chosen, settings) for chosen in sets}, out)
     shown = {HALVES: HALVES, "own-up": "own-up 3-hops reciprocal rank", "up": UPWARD}
     shown |= {f"photos, {key}": f"unseen {key} hit@1" for key in LISTS}
     print(f"| sources | {' | '.join(shown)} |\n|:--|" + "--:|" * len(shown))
