@@ -32,10 +32,15 @@ def address(service, monkeypatch):
     """The server at work, with little patience."""
     monkeypatch.setattr(connections, "HEADER_SECONDS", 0.5)
     monkeypatch.setattr(limits, "BODY_SECONDS", 0.5)
+    with running(create_app(service)) as address:
+        yield address
+
+
+@contextmanager
+def running(app, **options):
     bound = bind("127.0.0.1", 0)
-    server = uvicorn.Server(
-        uvicorn.Config(create_app(service), http=connections.ImpatientProtocol, log_level="warning", access_log=False)
-    )
+    config = {"http": connections.ImpatientProtocol, "log_level": "warning", "access_log": False}
+    server = uvicorn.Server(uvicorn.Config(app, **config, **options))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, daemon=True)
     thread.start()
     while not server.started:
@@ -88,6 +93,29 @@ def test_half_of_a_body_is_not_waited_for(address, path):
         client.sendall(head.encode() + b"--x\r\n")
         said = said_until_closed(client)
     assert b"408 Request Timeout" in said and b"did not arrive whole in time" in said
+
+
+@pytest.mark.parametrize("reads", [False, True])
+def test_who_does_not_read_the_answer_is_hung_up_on(monkeypatch, reads):
+    """And who does gets all of it."""
+    monkeypatch.setattr(connections, "SEND_SECONDS", 5.0 if reads else 0.3)
+    part, parts, over = b"a" * (1 << 20), 24, threading.Event()  # more than the system itself keeps for a client
+
+    async def answer(scope, receive, send):
+        length = b"%d" % (len(part) * parts)
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", length)]})
+        for number in range(parts):
+            await send({"type": "http.response.body", "body": part, "more_body": number < parts - 1})
+        over.set()
+
+    with running(answer, lifespan="off") as address, connected(address) as client:
+        client.sendall(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
+        if reads:
+            received = 0
+            while some := client.recv(1 << 16):
+                received += len(some)
+            assert received > len(part) * parts
+        assert over.wait(20)
 
 
 def test_a_slow_body_that_keeps_coming_is_read(address, monkeypatch):

@@ -35,6 +35,7 @@ MAX_SAVED = 20  # bundles that the page may save, up to 100 MB each
 MAX_RANKED = 200  # remembered photos ranked in one request
 KEPT_PHOTOS = 2_000  # photos whose features are remembered, 5 kB each
 MAX_CONNECTIONS = 256
+SEND_SECONDS = 15.0  # in which a client must take something of the answer that waits for it
 HEADER_SECONDS = 15.0  # for the first line and the headers of a request
 BODY_SECONDS = 15.0  # for its body, and one second more for every
 BODY_RATE = 20_000  # bytes that have arrived
