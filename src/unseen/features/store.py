@@ -30,7 +30,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from unseen.errors import UnseenError
-from unseen.features.blocks import BLOCK, REBUILD, blocks_of, read_block, read_index
+from unseen.features.blocks import REBUILD, Index, blocks_of, read_block, read_index
+from unseen.features.rows import StoredRows
 from unseen.runtime.seals import Damaged, read_sealed
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ FORMAT = 1
 PRECISIONS = {"fp16": np.float16, "fp32": np.float32}
 NETWORK = {"name", "checksum", "features", "transform"}  # what store.json tells of it
 MEND = "Run the same `unseen features` again to mend it."
+IN_MEMORY = 2**28  # bytes of features that methods get as an array; more stay on disk
 ABOUT, CONTENTS = ("format", "network", "precision"), ("classes",)  # all that 0.1 wrote, without checksums
 
 
@@ -51,10 +53,18 @@ class FeatureBatch(NamedTuple):
 
 @dataclass(frozen=True)
 class SeenFeatures:
-    """Features of photos of seen classes, for the methods that learn from photos."""
+    """Features of photos of seen classes, for the methods that learn from photos.
 
-    matrix: np.ndarray  # n x D, float32
+    Many are left on disk: ask for some rows at a time, `matrix[rows]`, and `matrix` may be of any size.
+    """
+
+    matrix: np.ndarray | StoredRows  # n x D, float32
     labels: np.ndarray  # n, int64: position of the photo's class in Problem.seen
+
+    def only(self, chosen: np.ndarray, labels: np.ndarray) -> SeenFeatures:
+        """With the chosen rows (a mask) alone, under these labels."""
+        rows = self.matrix.only(chosen) if isinstance(self.matrix, StoredRows) else self.matrix[chosen]
+        return SeenFeatures(rows, labels)
 
 
 class FeatureStore:
@@ -130,6 +140,19 @@ class FeatureStore:
     def batches(self, size: int = 1024, classes: Collection[str] | None = None) -> Iterator[FeatureBatch]:
         """All photos, or those of some classes, class by class; `size` at a time but for the last batch."""
         held, waiting = [], 0
+        for id, _, index, features in self._blocks(classes):
+            names = [f"{id}/{source.name}" for source in index.photos]
+            held.append(FeatureBatch(features.astype(np.float32), [id] * len(names), names))
+            waiting += len(names)
+            while waiting >= size:
+                batch, held = _take(held, size)
+                waiting -= size
+                yield batch
+        if waiting:
+            yield _take(held, size)[0]
+
+    def _blocks(self, classes: Collection[str] | None) -> Iterator[tuple[str, Path, Index, np.ndarray]]:
+        """Class id, file and contents of every block of some classes, or of all."""
         for id, photos in self.classes().items():
             if not photos or (classes is not None and id not in classes):
                 continue
@@ -138,32 +161,29 @@ class FeatureStore:
                 index, features = read_block(block)
                 if features.shape[1] != self.num_features:
                     raise _damaged(block)
-                names = [f"{id}/{source.name}" for source in index.photos]
-                found += len(names)
-                held.append(FeatureBatch(features.astype(np.float32), [id] * len(names), names))
-                waiting += len(names)
-                while waiting >= size:
-                    batch, held = _take(held, size)
-                    waiting -= size
-                    yield batch
+                found += len(features)
+                yield id, block, index, features
             if found != photos:  # a copy that is not complete, say
                 raise _damaged(self.path / "features" / id)
-        if waiting:
-            yield _take(held, size)[0]
 
     def seen_matrix(self, ids: Sequence[str]) -> SeenFeatures:
-        """All photos of the classes `ids`, for methods that learn from them; labels are positions in `ids`."""
+        """All photos of the classes `ids`, for methods that learn from them; labels are positions in `ids`.
+
+        More than IN_MEMORY bytes are read once, to see that they are whole, and stay on disk.
+        """
         position = {id: place for place, id in enumerate(ids)}
         count = sum(photos for id, photos in self.classes().items() if id in position)
         if not count:
             raise UnseenError(f"{self.path}: has no photo of any of the {len(position)} classes asked for.")
-        matrix, labels = np.empty((count, self.num_features), np.float32), np.empty(count, np.int64)
-        start = 0
-        for features, class_ids, _ in self.batches(BLOCK, position.keys()):
-            matrix[start : start + len(features)] = features
-            labels[start : start + len(features)] = [position[id] for id in class_ids]
-            start += len(features)
-        return SeenFeatures(matrix, labels)
+        stays = 4 * count * self.num_features > IN_MEMORY
+        blocks, labels, parts = [], [], []
+        for id, block, _, features in self._blocks(position.keys()):
+            blocks.append((block, len(features)))
+            labels.append(np.full(len(features), position[id], np.int64))
+            if not stays:
+                parts.append(features.astype(np.float32))
+        matrix = StoredRows(blocks, self.num_features) if stays else np.concatenate(parts)
+        return SeenFeatures(matrix, np.concatenate(labels))
 
 
 def _take(parts: list[FeatureBatch], size: int) -> tuple[FeatureBatch, list[FeatureBatch]]:

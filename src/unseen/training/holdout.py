@@ -9,7 +9,6 @@ import numpy as np
 from unseen.bundle.records import Holdout
 from unseen.errors import UnseenError
 from unseen.evaluation.metrics import hits
-from unseen.features.store import SeenFeatures
 from unseen.methods import Solution
 from unseen.methods.problem import Problem, normalise_rows
 from unseen.scoring.scorer import MISSED
@@ -36,7 +35,7 @@ def hide(problem: Problem, share: float, seed: int) -> tuple[Problem, np.ndarray
         position = np.full(count, -1)
         position[kept] = np.arange(len(kept))
         chosen = position[features.labels] >= 0
-        features = SeenFeatures(features.matrix[chosen], position[features.labels[chosen]])
+        features = features.only(chosen, position[features.labels[chosen]])
     return replace(problem, seen=problem.seen[kept], classifiers=problem.classifiers[kept], features=features), hidden
 
 

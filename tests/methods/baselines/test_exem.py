@@ -13,7 +13,6 @@ from unseen.errors import UnseenError
 from unseen.features.store import SeenFeatures
 from unseen.methods import make_method
 from unseen.methods.baselines.photo_classes import PhotoClasses
-from unseen.methods.problem import normalise_rows
 from unseen.runtime.run import Run
 
 
@@ -50,15 +49,14 @@ def test_settings_are_chosen_by_accuracy_on_left_out_classes():
     assert hit_unseen(solution, photos) > 0.5  # chance is 0.1
     found = solution.record.extra["hidden_hit@1"]
     for width, ridge in ((0.25, 10.0), (4.0, 0.03)):
-        data = PhotoClasses.of(problem, "exem")
-        data = replace(data, matrix=normalise_rows(data.matrix))
+        data = PhotoClasses.of(problem, "exem").scaled()
         accuracies = []
         for rest, out in data.folds(5, 0):
             seen = replace(problem, seen=problem.seen[rest.seen], classifiers=problem.classifiers[rest.seen],
-                           features=SeenFeatures(rest.matrix, rest.labels))  # fmt: skip
+                           features=SeenFeatures(rest.take(slice(None)), rest.labels))  # fmt: skip
             fitted = make_method("exem", {"dims": 8, "width": width, "ridge": ridge}).fit(seen, Run())
-            rows = problem.seen[out.seen]
-            accuracies.append(out.accuracy(fitted.projection(out.matrix) @ fitted.classifiers[rows].T))
+            rows = fitted.classifiers[problem.seen[out.seen]].T
+            accuracies += out.accuracies(lambda photos, to=fitted.projection, rows=rows: [to(photos) @ rows])
         assert found >= 100 * np.mean(accuracies) - 0.01
 
 

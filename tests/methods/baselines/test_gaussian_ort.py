@@ -31,7 +31,8 @@ def test_loss_and_rule_are_the_papers():
     data = PhotoClasses.of(problem, "gaussian-ort")
     settings = GaussianOrtSettings(beta=0.7)
     model = _Model(data, 0.9, settings, QUIET)
-    matrix, points = model.weights().astype(np.float64), data.matrix - data.matrix.mean(axis=0)
+    matrix, photos = model.weights().astype(np.float64), data.take(slice(None))
+    points = photos - photos.mean(axis=0)
     points /= np.linalg.norm(points, axis=1, keepdims=True)
     classes = data.vectors - data.vectors.mean(axis=0)
     classes /= np.linalg.norm(classes, axis=1, keepdims=True)
@@ -47,7 +48,7 @@ def test_loss_and_rule_are_the_papers():
     import torch
 
     assert model._loss(torch.arange(len(points))).item() == pytest.approx(np.mean(losses), rel=1e-4)
-    assert np.allclose(model.misfit(data), misfits, atol=1e-4)
+    assert np.allclose(model.misfit(photos, data.vectors), misfits, atol=1e-4)
 
 
 def test_photos_of_unseen_classes_play_no_part():

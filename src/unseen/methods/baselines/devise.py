@@ -82,7 +82,9 @@ class DeViSE(WordSpace):
         for end in moments(self.settings.epochs, CHECKS):
             model.train(end - done, quiet, f"DeViSE on hidden classes, margin {margin:g}")
             done = end
-            tried.append((out.accuracy(out.matrix @ model.map() @ out.vectors.T), margin, done))
+            to_words = model.map()
+            (accuracy,) = out.accuracies(lambda photos, one=to_words: [photos @ one @ out.vectors.T])
+            tried.append((accuracy, margin, done))
         return tried
 
 
@@ -94,12 +96,13 @@ class _Model:
 
         self.margin, self.settings, device = margin, settings, run.torch_device()
         # Features of length about 1, so that one learning rate fits all networks.
-        self.scale = float(np.linalg.norm(data.matrix, axis=1).mean()) or 1.0
-        self.features = torch.from_numpy(np.ascontiguousarray(data.matrix, np.float32))
+        lengths = [np.linalg.norm(photos, axis=1).sum(dtype=np.float64) for _, photos in data.chunks()]
+        self.scale = float(sum(lengths) / data.photos) or 1.0
+        self.data = data
         self.labels = torch.from_numpy(data.labels.astype(np.int64))
         self.words = torch.from_numpy(data.vectors).to(device)
         self.generator = torch.Generator().manual_seed(run.seed)
-        self.matrix = torch.zeros(data.matrix.shape[1], data.vectors.shape[1], device=device, requires_grad=True)
+        self.matrix = torch.zeros(data.width, data.vectors.shape[1], device=device, requires_grad=True)
         self.optimiser = torch.optim.Adam([self.matrix], lr=settings.learning_rate, weight_decay=settings.weight_decay)
 
     def map(self) -> np.ndarray:
@@ -113,12 +116,13 @@ class _Model:
         everything = torch.ones(len(self.words), dtype=torch.bool, device=self.words.device)
 
         def loss_of(chosen: torch.Tensor) -> torch.Tensor:
-            photos, labels = (part[chosen].to(self.words.device) for part in (self.features, self.labels))
+            photos = torch.from_numpy(self.data.take(chosen.numpy())).to(self.words.device)
+            labels = self.labels[chosen].to(self.words.device)
             scores = (photos / self.scale) @ self.matrix @ self.words.T
             return truncated_hinge(scores, labels, everything, self.margin, self.generator)
 
         settings = replace(self.settings, epochs=epochs)
-        return minimise(what, loss_of, len(self.features), self.optimiser, settings, self.generator, run)
+        return minimise(what, loss_of, self.data.photos, self.optimiser, settings, self.generator, run)
 
 
 def truncated_hinge(scores, labels, candidates, margin: float, generator):

@@ -7,11 +7,10 @@ from typing import Annotated
 
 import numpy as np
 
-from unseen.errors import UnseenError
 from unseen.methods.base import Solution
-from unseen.methods.baselines.photo_classes import PhotoClasses, best, second_moment
+from unseen.methods.baselines.photo_classes import PhotoClasses, best
 from unseen.methods.baselines.word_space import WordSpace
-from unseen.methods.problem import Problem, has_vector, normalise_rows
+from unseen.methods.problem import Problem, has_vector
 from unseen.methods.projections import Linear
 from unseen.methods.records import FitRecord
 from unseen.methods.registry import register
@@ -63,12 +62,7 @@ class ESZSL(WordSpace):
     needs_features = True
 
     def fit(self, problem: Problem, run: Run) -> Solution:
-        store = problem.require_features(self.name)
-        vectors = normalise_rows(problem.vectors.matrix[problem.seen])
-        present, labels = np.unique(store.labels, return_inverse=True)
-        if not len(present):
-            raise UnseenError("eszsl: the feature store holds no photo of a seen class")
-        data = PhotoClasses(store.matrix, labels, vectors[present], present)
+        data = PhotoClasses.with_all(problem, self.name)
         gamma, ridge, accuracy = self._choose(data, run)
         matrix = _System(data, self.settings.other).solve(gamma, ridge)
         extra = {} if accuracy is None else {"hidden_hit@1": round(100 * accuracy, 2)}
@@ -88,7 +82,8 @@ class ESZSL(WordSpace):
         found = []
         for rest, out in data.folds(self.settings.folds, run.seed) if len(pairs) > 1 else ():
             system = _System(rest, self.settings.other)
-            found.append([out.accuracy(out.matrix @ system.solve(*pair) @ out.vectors.T) for pair in pairs])
+            maps, classes = [system.solve(*pair) for pair in pairs], out.vectors.T
+            found.append(out.accuracies(lambda photos, maps=maps, to=classes: (photos @ one @ to for one in maps)))
         if not found:  # given, or too few classes to leave any out: plain ridges of 1
             return self.settings.gamma or 1.0, self.settings.ridge or 1.0, None
         accuracy, place = best([(value, i) for i, value in enumerate(np.mean(found, axis=0))])
@@ -103,9 +98,9 @@ class _System:
         other = -1 / max(len(vectors) - 1, 1) if other is None else other
         # X Y S' by classes: Y is `other` but for a photo's own class, and is never made.
         count = np.bincount(data.labels, minlength=len(vectors))[:, None]
-        sums = data.class_means(data.matrix) * count
+        sums = data.class_means() * count
         crossed = other * np.outer(sums.sum(axis=0), vectors.sum(axis=0)) + (1 - other) * sums.T @ vectors
-        self.x_values, self.x_basis = np.linalg.eigh(second_moment(data.matrix))
+        self.x_values, self.x_basis = np.linalg.eigh(data.second_moment())
         self.s_values, self.s_basis = np.linalg.eigh(vectors.T @ vectors)
         self.middle = self.x_basis.T @ crossed @ self.s_basis
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from unseen.errors import UnseenError
 from unseen.methods.base import Method, Solution
-from unseen.methods.baselines.photo_classes import PhotoClasses, best, second_moment
+from unseen.methods.baselines.photo_classes import PhotoClasses, best
 from unseen.methods.problem import Problem, normalise_rows
 from unseen.methods.projections import Unit
 from unseen.methods.records import FitRecord
@@ -73,12 +74,8 @@ class EXEM(Method):
     needs_features = True
 
     def fit(self, problem: Problem, run: Run) -> Solution:
-        store = problem.require_features(self.name)
-        if not len(store.labels):
-            raise UnseenError("exem: the feature store holds no photo of a seen class")
-        present, labels = np.unique(store.labels, return_inverse=True)
-        vectors = normalise_rows(problem.vectors.matrix[problem.seen[present]])
-        data = PhotoClasses(normalise_rows(store.matrix), labels, vectors, present)
+        data = PhotoClasses.with_all(problem, self.name).scaled()
+        vectors = data.vectors
         width, ridge, accuracy = self._choose(data, run)
         space = _Space(data, self.settings)
         centre = space.exemplars.mean(axis=0)
@@ -95,9 +92,9 @@ class EXEM(Method):
             "mean": space.mean.astype(np.float32),
         }
         chosen = {"width": width, "ridge": ridge, "dims": space.axes.shape[1]}
-        extra = {"classes": len(present)} | ({} if accuracy is None else {"hidden_hit@1": round(100 * accuracy, 2)})
+        extra = {"classes": len(data)} | ({} if accuracy is None else {"hidden_hit@1": round(100 * accuracy, 2)})
         record = FitRecord(weights=dual.size, chosen=chosen, extra=extra)
-        unit = Unit(np.zeros(store.matrix.shape[1], np.float32))
+        unit = Unit(np.zeros(data.width, np.float32))
         return Solution(self.predict(problem, state), unit, state, record)
 
     def predict(self, problem: Problem, state: dict[str, np.ndarray], rows: np.ndarray | None = None) -> np.ndarray:
@@ -119,14 +116,15 @@ class EXEM(Method):
         pairs = [(width, ridge) for width in widths for ridge in ridges]
         found = []
         for rest, out in data.folds(self.settings.folds, run.seed) if len(pairs) > 1 else ():
-            space, accuracies = _Space(rest, self.settings), []
-            points, centre = (out.matrix - space.mean) @ space.axes, space.exemplars.mean(axis=0)
-            for width in widths:
-                system, kernel = Ridges(_rbf(rest.vectors, rest.vectors, width)), _rbf(out.vectors, rest.vectors, width)
-                for ridge in ridges:
-                    exemplars = centre + kernel @ system.solve(space.exemplars - centre, ridge)
-                    accuracies.append(out.accuracy(2 * points @ exemplars.T - np.square(exemplars).sum(axis=1)))
-            found.append(accuracies)
+            space = _Space(rest, self.settings)
+            tried = [exemplars for width in widths for exemplars in _predicted(space, rest, out, width, ridges)]
+            sizes = [np.square(exemplars).sum(axis=1) for exemplars in tried]
+
+            def score(photos: np.ndarray, space=space, tried=tried, sizes=sizes) -> Iterator[np.ndarray]:
+                points = 2 * space.points(photos)
+                return (points @ exemplars.T - size for exemplars, size in zip(tried, sizes, strict=True))
+
+            found.append(out.accuracies(score))
         if not found:  # given, or too few classes to leave any out
             return widths[len(widths) // 2], ridges[len(ridges) // 2], None
         accuracy, place = best([(value, i) for i, value in enumerate(np.mean(found, axis=0))])
@@ -159,12 +157,25 @@ class _Space:
     """
 
     def __init__(self, data: PhotoClasses, settings: EXEMSettings):
-        self.mean, self.axes = _principal_axes(data.matrix, settings.dims)
-        points = (data.matrix - self.mean) @ self.axes
-        self.exemplars = data.class_means(points)
+        self.mean, self.axes = _principal_axes(data, settings.dims)
+        self.exemplars = data.class_means(lambda part, photos: self.points(photos))
         if settings.standardise:
-            within = _spread(points, self.exemplars, data)
+            within = _spread(self, data)
             self.axes, self.exemplars = self.axes / within.astype(np.float32), self.exemplars / within
+
+    def points(self, photos: np.ndarray) -> np.ndarray:
+        """z of photos, k x dims."""
+        return (photos - self.mean) @ self.axes
+
+
+def _predicted(
+    space: _Space, rest: PhotoClasses, out: PhotoClasses, width: float, ridges: Sequence[float]
+) -> Iterator[np.ndarray]:
+    """The exemplars of hidden classes, for each ridge."""
+    centre = space.exemplars.mean(axis=0)
+    system, kernel = Ridges(_rbf(rest.vectors, rest.vectors, width)), _rbf(out.vectors, rest.vectors, width)
+    for ridge in ridges:
+        yield centre + kernel @ system.solve(space.exemplars - centre, ridge)
 
 
 def _scoring_rows(exemplars: np.ndarray, axes: np.ndarray, mean: np.ndarray) -> np.ndarray:
@@ -177,10 +188,10 @@ def _rbf(a: np.ndarray, b: np.ndarray, width: float) -> np.ndarray:
     return np.exp(-width * np.maximum(distance, 0))
 
 
-def _principal_axes(points: np.ndarray, dims: int) -> tuple[np.ndarray, np.ndarray]:
+def _principal_axes(data: PhotoClasses, dims: int) -> tuple[np.ndarray, np.ndarray]:
     """Mean (D) and the strongest principal axes (D x dims), fewer where the photos span fewer."""
-    mean = points.mean(axis=0, dtype=np.float64)
-    values, axes = np.linalg.eigh(second_moment(points) - len(points) * np.outer(mean, mean))
+    mean = data.mean()
+    values, axes = np.linalg.eigh(data.second_moment() - data.photos * np.outer(mean, mean))
     order = np.argsort(-values)[:dims]
     order = order[values[order] > 1e-9 * max(values.max(), 1e-300)]
     if not len(order):
@@ -188,9 +199,11 @@ def _principal_axes(points: np.ndarray, dims: int) -> tuple[np.ndarray, np.ndarr
     return mean.astype(np.float32), axes[:, order].astype(np.float32)
 
 
-def _spread(points: np.ndarray, exemplars: np.ndarray, data: PhotoClasses) -> np.ndarray:
+def _spread(space: _Space, data: PhotoClasses) -> np.ndarray:
     """Standard deviation by component, averaged over classes with two photos or more; 1 where there is none."""
     several = np.bincount(data.labels, minlength=len(data)) > 1
-    deviation = np.sqrt(data.class_means(np.square(points - exemplars[data.labels])))
-    spread = deviation[several].mean(axis=0) if several.any() else np.zeros(points.shape[1])
+    squares = data.class_means(
+        lambda part, photos: np.square(space.points(photos) - space.exemplars[data.labels[part]])
+    )
+    spread = np.sqrt(squares)[several].mean(axis=0) if several.any() else np.zeros(squares.shape[1])
     return np.where(spread > 1e-6 * max(spread.max(), 1e-300), spread, spread.max() or 1.0)

@@ -105,14 +105,19 @@ class GaussianOrt(Method):
     def _try(self, rest: PhotoClasses, out: PhotoClasses, sigma: float, run: Run) -> list[tuple[float, ...]]:
         """(accuracy on hidden classes, sigma, steps, agreement of the linear rule) at each of a few moments."""
         model, tried, done = _Model(rest, sigma, self.settings, run), [], 0
-        points = Unit(model.mean)(out.matrix)
+        project = Unit(model.mean)
         for end in moments(self.settings.steps, CHECKS):
             model.train(end - done, run, f"Gaussian-Ort on hidden classes, s {sigma:g}")
-            done = end
-            linear = points @ _rows(out.vectors, model.weights(), model.centre, model.ratio()).T
-            exact = model.misfit(out)
-            agrees = float((linear.argmax(axis=1) == exact.argmin(axis=1)).mean())
-            tried.append((out.accuracy(linear), sigma, done, agrees))
+            done, alike = end, []
+            rows = _rows(out.vectors, model.weights(), model.centre, model.ratio()).T
+
+            def score(photos: np.ndarray, rows=rows, alike=alike) -> list[np.ndarray]:
+                linear, exact = project(photos) @ rows, model.misfit(photos, out.vectors)
+                alike.append(int((linear.argmax(axis=1) == exact.argmin(axis=1)).sum()))
+                return [linear]
+
+            (accuracy,) = out.accuracies(score)
+            tried.append((accuracy, sigma, done, sum(alike) / out.photos))
         return tried
 
 
@@ -129,12 +134,12 @@ class _Model:
         import torch
 
         self.settings, self.sigma, device = settings, sigma, run.torch_device()
-        self.mean = data.matrix.mean(axis=0, dtype=np.float64).astype(np.float32)
+        self.mean = data.mean().astype(np.float32)
         self.centre = data.vectors.mean(axis=0) if len(data) > 1 else np.zeros_like(data.vectors[0])
-        self.photos, self.labels = data.matrix, torch.from_numpy(data.labels.astype(np.int64)).to(device)
+        self.data, self.labels = data, torch.from_numpy(data.labels.astype(np.int64)).to(device)
         self.classes = torch.from_numpy(normalise_rows(data.vectors - self.centre)).to(device)
         self.generator = torch.Generator().manual_seed(run.seed)
-        start = torch.randn(data.matrix.shape[1], data.vectors.shape[1], generator=self.generator)
+        start = torch.randn(data.width, data.vectors.shape[1], generator=self.generator)
         self.matrix = (start / start.norm(dim=0)).to(device).requires_grad_()  # columns of length 1
         self.optimiser = torch.optim.RMSprop([self.matrix], lr=settings.learning_rate)
 
@@ -149,7 +154,7 @@ class _Model:
         total = 0.0
         with progress(what, steps, run.show_progress) as bar:
             for _ in range(steps):
-                chosen = torch.randint(len(self.photos), (self.settings.batch,), generator=self.generator)
+                chosen = torch.randint(self.data.photos, (self.settings.batch,), generator=self.generator)
                 loss = self._loss(chosen)
                 self.optimiser.zero_grad()
                 loss.backward()
@@ -161,7 +166,7 @@ class _Model:
     def _loss(self, chosen: torch.Tensor) -> torch.Tensor:
         import torch
 
-        k1, k2 = self._kernels(self._points(self.photos[chosen.numpy()]), self.classes)
+        k1, k2 = self._kernels(self._points(self.data.take(chosen.numpy())), self.classes)
         own = torch.nn.functional.one_hot(self.labels[chosen.to(self.labels.device)], k1.shape[1]).bool()
         right = (k1 - 1).square() + (k2 - 1).square()
         false = (k1.square() + k2.square()) * (self.settings.beta / max(k1.shape[1] - 1, 1))
@@ -181,22 +186,22 @@ class _Model:
         scale = -0.5 / self.sigma**2
         return (scale * first).exp(), (scale * second).exp()
 
-    def misfit(self, data: PhotoClasses) -> np.ndarray:
+    def misfit(self, photos: np.ndarray, vectors: np.ndarray) -> np.ndarray:
         """(k1 - 1)^2 + (k2 - 1)^2 of these photos and classes, n x C: the published rule."""
         import torch
 
-        classes = torch.from_numpy(normalise_rows(data.vectors - self.centre)).to(self.matrix.device)
+        classes = torch.from_numpy(normalise_rows(vectors - self.centre)).to(self.matrix.device)
         with torch.no_grad():
-            k1, k2 = self._kernels(self._points(data.matrix), classes)
+            k1, k2 = self._kernels(self._points(photos), classes)
             return ((k1 - 1).square() + (k2 - 1).square()).cpu().numpy()
 
     def ratio(self, photos: int = 2048) -> float:
         """r: how much |W a|^2 counts beside x' W a, for the photos' own classes."""
         import torch
 
-        some = np.random.default_rng(0).permutation(len(self.photos))[:photos]
+        some = np.random.default_rng(0).permutation(self.data.photos)[:photos]
         with torch.no_grad():
-            k1, k2 = self._kernels(self._points(self.photos[some]), self.classes)
+            k1, k2 = self._kernels(self._points(self.data.take(some)), self.classes)
             own = self.labels[torch.from_numpy(some).to(self.labels.device), None]
             k1, k2 = k1.gather(1, own), k2.gather(1, own)
             first, second = ((1 - k1) * k1).mean(), ((1 - k2) * k2).mean()

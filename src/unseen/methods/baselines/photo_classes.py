@@ -2,17 +2,22 @@
 
 Classes are hidden whole, as unseen ones are: a setting is good if photos of the hidden classes find their class among
 those, by descriptions alone. No photo of an unseen class is ever looked at.
+
+There may be more photos than memory holds: they are read some at a time, as often as a method needs them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from unseen.errors import UnseenError
 from unseen.methods.problem import Problem, has_vector, normalise_rows
+
+CHUNK = 4096  # photos in memory at a time
 
 
 @dataclass(frozen=True)
@@ -20,16 +25,20 @@ class PhotoClasses:
     """Photos of C seen classes, each of which has photos and a vector.
 
     Args:
-        matrix: n x D, features.
+        source: Features of these photos and perhaps of others, an array or rows on disk.
+        rows: n, which rows of `source` are meant.
         labels: n, positions in `vectors`.
         vectors: C x S, of length 1.
         seen: C, positions in the problem's seen classes.
+        unit: Whether photos are scaled to length 1.
     """
 
-    matrix: np.ndarray
+    source: Any
+    rows: np.ndarray
     labels: np.ndarray
     vectors: np.ndarray
     seen: np.ndarray
+    unit: bool = False
 
     @classmethod
     def of(cls, problem: Problem, method: str) -> PhotoClasses:
@@ -41,19 +50,53 @@ class PhotoClasses:
             raise UnseenError(
                 f"{method}: no seen class with photos has a word vector, so there is nothing to learn from"
             )
-        everything = bool(useful.all())
-        seen, labels = np.unique(store.labels if everything else store.labels[useful], return_inverse=True)
-        return cls(store.matrix if everything else store.matrix[useful], labels, vectors[seen], seen)
+        rows = np.flatnonzero(useful)
+        seen, labels = np.unique(store.labels[rows], return_inverse=True)
+        return cls(store.matrix, rows, labels, vectors[seen], seen)
+
+    @classmethod
+    def with_all(cls, problem: Problem, method: str) -> PhotoClasses:
+        """The same, with the photos of classes that have no vector."""
+        store = problem.require_features(method)
+        if not len(store.labels):
+            raise UnseenError(f"{method}: the feature store holds no photo of a seen class")
+        seen, labels = np.unique(store.labels, return_inverse=True)
+        vectors = normalise_rows(problem.vectors.matrix[problem.seen[seen]])
+        return cls(store.matrix, np.arange(len(labels)), labels, vectors, seen)
 
     def __len__(self) -> int:
         """Classes."""
         return len(self.vectors)
 
+    @property
+    def photos(self) -> int:
+        return len(self.labels)
+
+    @property
+    def width(self) -> int:
+        """D, features of a photo."""
+        return self.source.shape[1]
+
+    def scaled(self) -> PhotoClasses:
+        """With photos of length 1."""
+        return replace(self, unit=True)
+
+    def take(self, places: Any) -> np.ndarray:
+        """Features (float32) of the photos at these places, a slice or numbers from 0 to n - 1."""
+        found = np.asarray(self.source[self.rows[places]], np.float32)
+        return normalise_rows(found) if self.unit else found
+
+    def chunks(self) -> Iterator[tuple[slice, np.ndarray]]:
+        """All photos in their order: places, and features."""
+        for start in range(0, self.photos, CHUNK):
+            part = slice(start, min(start + CHUNK, self.photos))
+            yield part, self.take(part)
+
     def only(self, classes: np.ndarray) -> PhotoClasses:
         """With photos of these classes (sorted positions) alone."""
         own = np.isin(self.labels, classes)
         labels = np.searchsorted(classes, self.labels[own])
-        return PhotoClasses(self.matrix[own], labels, self.vectors[classes], self.seen[classes])
+        return replace(self, rows=self.rows[own], labels=labels, vectors=self.vectors[classes], seen=self.seen[classes])
 
     def folds(self, count: int, seed: int) -> Iterator[tuple[PhotoClasses, PhotoClasses]]:
         """(the rest, the hidden ones), each class hidden once; nothing where there are too few classes to hide any."""
@@ -67,32 +110,44 @@ class PhotoClasses:
         """(the rest, a random share that is hidden); None where there are too few classes to hide any."""
         return next(self.folds(max(2, round(1 / share)), seed), None)
 
-    def accuracy(self, scores: np.ndarray) -> float:
-        """Class-averaged Hit@1 of scores (n x C), 0..1: photos of a class weigh as much as those of another."""
-        hit = scores.argmax(axis=1) == self.labels
-        return float(np.mean(self.class_means(hit[:, None].astype(np.float64))))
+    def accuracies(self, score: Callable[[np.ndarray], Iterable[np.ndarray]]) -> list[float]:
+        """Class-averaged Hit@1, 0..1, of each way to score photos: photos of a class weigh as much as of another.
 
-    def class_means(self, points: np.ndarray) -> np.ndarray:
-        """C x E: the mean over each class's photos of what is given for photos, n x E."""
-        return class_means(points, self.labels, len(self))
+        `score` takes some photos' features (k x D) and gives their scores (k x C), one matrix for each way.
+        """
+        hits: list[np.ndarray] = []
+        for part, photos in self.chunks():
+            labels = self.labels[part]
+            for way, scores in enumerate(score(photos)):
+                if way == len(hits):
+                    hits.append(np.zeros(len(self), np.int64))
+                hits[way] += np.bincount(labels[scores.argmax(axis=1) == labels], minlength=len(self))
+        count = np.maximum(np.bincount(self.labels, minlength=len(self)), 1)
+        return [float(np.mean(own / count)) for own in hits]
 
+    def class_means(self, of: Callable[[slice, np.ndarray], np.ndarray] = lambda part, photos: photos) -> np.ndarray:
+        """C x E: the mean over each class's photos of what `of` makes of them, k x E; by default, of the features."""
+        from scipy.sparse import csr_array
 
-def class_means(points: np.ndarray, labels: np.ndarray, classes: int) -> np.ndarray:
-    """Means of rows by label, in double precision (classes x E)."""
-    from scipy.sparse import csr_array
+        sums: Any = 0.0
+        for part, photos in self.chunks():
+            labels = self.labels[part]
+            shape = (len(self), len(labels))
+            members = csr_array((np.ones(len(labels)), (labels, np.arange(len(labels)))), shape=shape)
+            sums = sums + np.asarray(members @ of(part, photos))
+        return sums / np.maximum(np.bincount(self.labels, minlength=len(self)), 1)[:, None]
 
-    count = np.bincount(labels, minlength=classes)
-    members = csr_array((np.ones(len(labels)), (labels, np.arange(len(labels)))), shape=(classes, len(labels)))
-    return np.asarray(members @ points) / np.maximum(count, 1)[:, None]
+    def mean(self) -> np.ndarray:
+        """D, of all photos, in double precision."""
+        return sum(photos.sum(axis=0, dtype=np.float64) for _, photos in self.chunks()) / max(self.photos, 1)
 
-
-def second_moment(points: np.ndarray, chunk: int = 8192) -> np.ndarray:
-    """X'X in double precision (D x D), without a copy of X in it."""
-    total = np.zeros((points.shape[1], points.shape[1]))
-    for start in range(0, len(points), chunk):
-        part = points[start : start + chunk].astype(np.float64)
-        total += part.T @ part
-    return total
+    def second_moment(self) -> np.ndarray:
+        """X'X in double precision (D x D), without a copy of X in it."""
+        total = np.zeros((self.width, self.width))
+        for _, photos in self.chunks():
+            part = photos.astype(np.float64)
+            total += part.T @ part
+        return total
 
 
 def moments(most: int, count: int) -> list[int]:

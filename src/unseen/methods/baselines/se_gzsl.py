@@ -107,7 +107,7 @@ class SEGZSL(Method):
         chosen = {"steps": int(steps), "shrinkage": shrinkage}
         extra = {} if accuracy is None else {"hidden_hit@1": round(100 * accuracy, 2)}
         record = FitRecord(loss=loss, weights=networks.weight_count(), chosen=chosen, extra=extra)
-        mean = np.zeros(data.matrix.shape[1], np.float32)
+        mean = np.zeros(data.width, np.float32)
         return Solution(self.predict(problem, state), Unit(mean), state, record, self.answers(problem))
 
     def predict(self, problem: Problem, state: dict[str, np.ndarray], rows: np.ndarray | None = None) -> np.ndarray:
@@ -124,15 +124,15 @@ class SEGZSL(Method):
     ) -> list[tuple[float, ...]]:
         """(accuracy on hidden classes, steps, shrinkage) at each of a few moments."""
         networks, tried, done = _Networks(rest, self.settings, run), [], 0
-        points, noise = Unit(np.zeros(out.matrix.shape[1]))(out.matrix), _noise(self.settings, run.seed)
+        project, noise = Unit(np.zeros(out.width)), _noise(self.settings, run.seed)
         for end in moments(self.settings.steps, CHECKS):
             networks.train(end - done, run, "SE-GZSL on hidden classes")
             done, arrays = end, networks.generator_arrays()
             means = _class_means(arrays, _scaled(out.vectors), noise)
             covariance = networks.covariance()
-            for shrinkage in shrinkages:
-                rows = _gaussian_rows(means, _inverse(covariance, shrinkage))
-                tried.append((out.accuracy(points @ rows.T), done, shrinkage))
+            ways = [_gaussian_rows(means, _inverse(covariance, shrinkage)).T for shrinkage in shrinkages]
+            found = out.accuracies(lambda photos, ways=ways: (project(photos) @ rows for rows in ways))
+            tried += [(accuracy, done, shrinkage) for accuracy, shrinkage in zip(found, shrinkages, strict=True)]
         return tried
 
 
@@ -183,12 +183,15 @@ class _Networks:
         from torch import nn
 
         self.settings, self.device = settings, run.torch_device()
-        self.photos, self.labels, self.vectors = data.matrix, data.labels, _scaled(data.vectors)
-        points = _scaled(data.matrix)
-        within = points - data.class_means(points)[data.labels]
-        self.width, self.size = points.shape[1], data.vectors.shape[1]
+        self.data, self.vectors = data, _scaled(data.vectors)
+        self.width, self.size = data.width, data.vectors.shape[1]
+        means = data.class_means(lambda part, photos: _scaled(photos))
+        centre = np.bincount(data.labels, minlength=len(data)) @ means / data.photos
+        within = [float(np.square(_scaled(photos) - means[data.labels[part]]).sum()) for part, photos in data.chunks()]
+        whole = [float(np.square(_scaled(photos) - centre.mean()).sum()) for _, photos in data.chunks()]
+        entries = data.photos * data.width
         # Without spread, as with one photo a class, errors are measured as if photos spread as classes do.
-        self.variance = max(float(within.var()), 0.1 * float(points.var()), 1e-8)
+        self.variance = max(sum(within) / entries, 0.1 * sum(whole) / entries, 1e-8)
         self.noise = torch.Generator().manual_seed(run.seed)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(run.seed)
@@ -199,7 +202,7 @@ class _Networks:
         with torch.no_grad():  # start from the mean photo
             last = self.generator[2]
             assert isinstance(last, nn.Linear)
-            last.bias.copy_(torch.from_numpy(points.mean(axis=0)).to(self.device))
+            last.bias.copy_(torch.from_numpy(centre.astype(np.float32)).to(self.device))
         autoencoder = [*self.encoder.parameters(), *self.generator.parameters()]
         self.first = torch.optim.Adam(self.regressor.parameters(), lr=settings.learning_rate)
         self.second = torch.optim.Adam(autoencoder, lr=settings.learning_rate)
@@ -211,9 +214,9 @@ class _Networks:
         errors = []
         with progress(what, steps, run.show_progress) as bar:
             for _ in range(steps):
-                chosen = torch.randint(len(self.photos), (self.settings.batch,), generator=self.noise).numpy()
-                photos = torch.from_numpy(_scaled(self.photos[chosen])).to(self.device)
-                vectors = torch.from_numpy(self.vectors[self.labels[chosen]]).to(self.device)
+                chosen = torch.randint(self.data.photos, (self.settings.batch,), generator=self.noise).numpy()
+                photos = torch.from_numpy(_scaled(self.data.take(chosen))).to(self.device)
+                vectors = torch.from_numpy(self.vectors[self.data.labels[chosen]]).to(self.device)
                 self._regressor_step(photos, vectors)
                 errors.append(self._autoencoder_step(photos, vectors))
                 bar.advance(1, error=f"{errors[-1]:.3f}")

@@ -91,12 +91,11 @@ class SYNC(Method):
         return classes if "from_photos" in state else normalise_rows(classes)
 
     def _from_photos(self, problem: Problem, run: Run) -> Solution:
-        data = PhotoClasses.of(problem, self.name)
+        data = PhotoClasses.of(problem, self.name).scaled()
         regulariser, sigma, accuracy = self._choose(data, run)
-        weights, loss = one_vs_other(normalise_rows(data.matrix), data.labels, len(data), [regulariser],
-                                     self.settings.iterations, run)[0]  # fmt: skip
+        weights, loss = one_vs_other(data, [regulariser], self.settings.iterations, run)[0]
         bases = _bases(data.vectors, weights, sigma)
-        mean = np.zeros(data.matrix.shape[1], np.float32)
+        mean = np.zeros(data.width, np.float32)
         state = {
             "phantoms": data.vectors,
             "bases": np.pad(bases, ((0, 0), (0, 1))).astype(np.float32),  # no bias
@@ -117,14 +116,10 @@ class SYNC(Method):
         pairs = [(regulariser, sigma) for regulariser in regularisers for sigma in sigmas]
         found = []
         for rest, out in data.folds(s.folds, run.seed) if len(pairs) > 1 else ():
-            photos = normalise_rows(out.matrix)
-            solved = one_vs_other(normalise_rows(rest.matrix), rest.labels, len(rest), regularisers, s.iterations, run)
-            accuracies = []
-            for weights, _ in solved:
-                for sigma in sigmas:
-                    mixed = shares(out.vectors, rest.vectors, sigma) @ _bases(rest.vectors, weights, sigma)
-                    accuracies.append(out.accuracy(photos @ mixed.T))
-            found.append(accuracies)
+            solved = one_vs_other(rest, regularisers, s.iterations, run)
+            mixed = [(shares(out.vectors, rest.vectors, sigma) @ _bases(rest.vectors, weights, sigma)).T
+                     for weights, _ in solved for sigma in sigmas]  # fmt: skip
+            found.append(out.accuracies(lambda photos, mixed=mixed: (photos @ one for one in mixed)))
         if not found:  # given, or too few classes to leave any out
             return regularisers[len(regularisers) // 2], sigmas[len(sigmas) // 2], None
         accuracy, place = best([(value, i) for i, value in enumerate(np.mean(found, axis=0))])
