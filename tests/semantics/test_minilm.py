@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from unseen.semantics.minilm import MiniLM, _batches
+from unseen.semantics.minilm import FEW, MiniLM, _batches, _erf
 
 TEXTS = ["labradoodle", "okapi, forest giraffe: tall", "", "Café à 東京 — naïve!", "e-scooter", "long " * 400]
 
@@ -41,3 +41,8 @@ def test_batches_hold_every_sentence_once_and_few_tokens():
     assert sorted(place for batch in batches for place in batch) == list(range(len(lengths)))
     assert all(len(batch) == 1 or len(batch) * max(lengths[p] for p in batch) <= 4096 for batch in batches)
     assert _batches([]) == []
+
+
+def test_few_numbers_are_the_same_to_the_last_bit_as_many():
+    many = np.linspace(-6, 6, FEW + 1, dtype=np.float32)
+    assert np.array_equal(_erf(many)[:-1], _erf(many[:-1].reshape(-1, 2)).ravel())

@@ -20,8 +20,9 @@ from unseen.runtime.modules import announce
 from unseen.semantics import ClassVectors, Coverage, semantics_from_provenance
 from unseen.semantics.text_encoder import encoder_installed, needs_encoder
 from unseen.taxonomy import Node, Taxonomy
-from unseen.taxonomy.additions import check_connected, completed, connecting_nodes, reserve_of
+from unseen.taxonomy.additions import check_connected, completed, connecting_nodes
 from unseen.taxonomy.search import plain
+from unseen.taxonomy.wordnet import is_wordnet_id
 
 
 def add(
@@ -208,13 +209,13 @@ def _comes_from_outside(source: dict) -> bool:
 def _resolved(taxonomy: Taxonomy, nodes: Sequence[Node]) -> list[Node]:
     """The nodes with ids for parents: new ones, those of the hierarchy, those of WordNet; ids before names."""
     new_ids = {node.id for node in nodes}
-    reserve = reserve_of(taxonomy)
+    from_wordnet = any(map(is_wordnet_id, taxonomy.ids))
 
     def meant(parent: str) -> str:
-        if parent in new_ids or parent in taxonomy or (reserve is not None and parent in reserve):
+        if parent in new_ids or parent in taxonomy or (from_wordnet and is_wordnet_id(parent)):
             return parent
-        if reserve is not None and not taxonomy.senses(parent) and reserve.senses(parent):
-            return reserve.resolve(parent)
+        if from_wordnet and not taxonomy.named(parent) and Taxonomy.wordnet().named(parent):
+            return Taxonomy.wordnet().resolve(parent)
         return taxonomy.resolve(parent)
 
     for node in nodes:

@@ -53,10 +53,9 @@ def store_bundle(bundle: Bundle, path: Path, training: bool = False) -> None:
 
 def _write_files(bundle: Bundle, folder: Path) -> None:
     solution = bundle.solution
-    with np.errstate(over="ignore"):
-        classifiers = solution.classifiers.astype(PRECISIONS[bundle.precision])
-    if not np.isfinite(classifiers).all():
+    if not _is_finite(solution.classifiers, PRECISIONS[bundle.precision]):
         raise UnseenError(f"the classifiers hold numbers that are not finite in {bundle.precision}: nothing is saved")
+    classifiers = solution.classifiers.astype(PRECISIONS[bundle.precision])
     arrays = {"classifiers": classifiers, "known": bundle.known}
     arrays |= {f"projection.{key}": value for key, value in solution.projection.arrays().items()}
     arrays |= {key: array for key, array in _answers_and_trust(solution).items() if array is not None}
@@ -79,6 +78,12 @@ def _write_files(bundle: Bundle, folder: Path) -> None:
     header = sealed(bundle.header() | {"files": {name: sha256(folder / name) for name in files}})
     write_atomically(folder / "README.md", _encode(card(bundle)))
     write_atomically(folder / "bundle.json", _encode(json.dumps(header, indent=1, ensure_ascii=False)))
+
+
+def _is_finite(array: np.ndarray, kind: type = np.float32) -> bool:
+    """Whether all numbers are finite as such a kind; NaN is least and greatest. No second array is held."""
+    with np.errstate(over="ignore"):
+        return bool(np.isfinite(np.array([array.min(initial=0), array.max(initial=0)]).astype(kind)).all())
 
 
 def _encode(text: str) -> bytes:
@@ -178,7 +183,7 @@ def check_shapes(bundle: Bundle) -> None:
             or lesson.predicted.shape != solution.classifiers[0].shape
         ):
             raise UnseenError(f"{where}: what {id} was taught does not fit its classifiers: make the bundle again")
-    if not (np.isfinite(solution.classifiers).all() and np.isfinite(bundle.known).all()):
+    if not (_is_finite(solution.classifiers) and _is_finite(bundle.known)):
         raise UnseenError(f"{where}: the classifiers hold NaN or infinity: make the bundle again")
 
 

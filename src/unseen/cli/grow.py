@@ -11,6 +11,7 @@ import typer
 from unseen.cli.app import JsonFlag, command, emit, escaped, say, stdout, tell
 from unseen.cli.options import TrustCodeOption
 from unseen.errors import UnseenError
+from unseen.runtime.starts import quick_start
 
 BundleArgument = Annotated[Path, typer.Argument(help="The bundle.")]
 OutOption = Annotated[Path, typer.Option(help="Where the changed bundle goes; may be the same folder.")]
@@ -56,15 +57,16 @@ def add(
     if csv is not None and (parent or definition):
         raise UnseenError("--parent and --definition go with --name; in a CSV they are columns")
 
-    from unseen.bundle import Bundle
-    from unseen.bundle.growth import add, already_classes
-    from unseen.runtime.text import slug
-    from unseen.taxonomy import Node
-    from unseen.taxonomy.sources import read_additions
-    from unseen.training.default import default_bundle
+    with quick_start():
+        from unseen.bundle import Bundle
+        from unseen.bundle.growth import add, already_classes
+        from unseen.runtime.text import slug
+        from unseen.taxonomy import Node
+        from unseen.taxonomy.sources import read_additions
+        from unseen.training.default import default_bundle
 
-    # The default bundle is nobody's own: without a path it is not replaced unasked.
-    old = replace(default_bundle(tell), path=None) if bundle is None else Bundle.load(bundle, trust_code=trust_code)
+        # The default bundle is nobody's own: without a path it is not replaced unasked.
+        old = replace(default_bundle(tell), path=None) if bundle is None else Bundle.load(bundle, trust_code=trust_code)
     if csv is None:
         names = tuple(name or ())
         nodes, known = [Node(id or slug(names[0]), names, tuple(parent or ()), definition)], []
@@ -152,7 +154,7 @@ def _tell(grown, nodes) -> None:
             "(pip install 'unseen\\[text]').")  # fmt: skip
     for node in nodes[:20]:
         name = grown.taxonomy.name(node.id)
-        same = [sense.id for sense in grown.taxonomy.senses(name) if sense.id != node.id]
+        same = [id for id in grown.taxonomy.named(name) if id != node.id]
         if same:
             tell(f"{name} ({node.id}): the bundle has other classes of that name: {', '.join(same[:5])}")
 

@@ -5,6 +5,7 @@ A transformer of 6 layers, 12 heads and 384 dimensions; a sentence is the mean o
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import numpy as np
 
 LAYERS, HEADS, WIDTH = 6, 12, 384
 LONGEST = 256  # tokens that are read of a sentence
+FEW = 1 << 16  # numbers of a layer: those of some 40 tokens
 BATCH_TOKENS = 4096  # of a batch, padding included: larger ones are not faster, and take memory
 
 
@@ -80,9 +82,16 @@ class MiniLM:
 
 
 def _gelu(x: np.ndarray) -> np.ndarray:
+    return x * (_erf(x * np.float32(np.sqrt(0.5))) + 1) / 2
+
+
+def _erf(x: np.ndarray) -> np.ndarray:
+    """The error function, float32. For a few names importing scipy would take longer than all else here."""
+    if x.size <= FEW:
+        return np.fromiter(map(math.erf, x.ravel().tolist()), np.float32, x.size).reshape(x.shape)
     from scipy.special import erf
 
-    return x * (erf(x * np.float32(np.sqrt(0.5))) + 1) / 2
+    return erf(x)
 
 
 def _batches(lengths: Sequence[int]) -> list[list[int]]:

@@ -303,16 +303,21 @@ class Taxonomy:
 
     def senses(self, name: str) -> list[Sense]:
         """The classes that have exactly this name, in any case."""
-        return [self.sense(self.ids[row]) for row in self._name_index.exact(name)]
+        return [self.sense(id) for id in self.named(name)]
+
+    def named(self, name: str) -> list[str]:
+        """The ids of `senses`, for which no definition is looked up: WordNet's take a while to load."""
+        return self._ids(self._name_index.exact(name))
 
     def resolve(self, text: str) -> str:
         """The id that a user means by an id or a name. A name of several classes is refused, with its senses listed."""
         if text.strip() in self:
             return text.strip()
-        senses = self.senses(text)
-        if len(senses) == 1:
-            return senses[0].id
-        if senses:
+        named = self.named(text)
+        if len(named) == 1:
+            return named[0]
+        if named:
+            senses = [self.sense(id) for id in named]
             listed = "\n".join(f"  {s.id}  {', '.join(s.lemmas)}: {s.definition or 'no definition'}" for s in senses)
             raise UnseenError(f"{text!r} names {len(senses)} classes; use the id of the one you mean:\n{listed}")
         near = [f"{sense.name} ({sense.id})" for sense in self.search(text, 3)]
