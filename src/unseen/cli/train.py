@@ -47,7 +47,7 @@ def train(
     vectors: Annotated[
         str | None,
         typer.Option(
-            help="glove (as published), text, glove+text (kin's default); or a GloVe, word2vec or fastText file."
+            help="glove (as published), text, mpnet, glove+text (kin's default); or a GloVe, word2vec or fastText file."
         ),
     ] = None,
     backbone: BackboneOption = "efficientnet-lite0",
