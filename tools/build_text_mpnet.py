@@ -11,6 +11,7 @@ from __future__ import annotations
 import shutil
 import sys
 import zipfile
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -64,10 +65,15 @@ def model_folder(inputs: Path) -> Path:
 
 
 def encode(texts: list[str], rows: np.ndarray, folder: Path, kept: Path) -> None:
-    """Unit rows, n x 768 float32, into `kept`: means over tokens of the last layer, as sentence-transformers has it."""
+    """Unit rows, n x 768 float32, into `kept`: means over tokens of the last layer, as sentence-transformers has it.
+
+    What is there already is not encoded again.
+    """
     import torch
     from transformers import AutoModel, AutoTokenizer
 
+    kept.mkdir(parents=True, exist_ok=True)
+    rows = np.setdiff1d(rows, read_parts(kept)[0])
     tokenizer, network = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder).eval()
     rows = rows[np.argsort([len(texts[row]) for row in rows], kind="stable")]  # alike in length: little padding
     for these in np.split(rows, range(PART, len(rows), PART)):
@@ -80,7 +86,7 @@ def encode(texts: list[str], rows: np.ndarray, folder: Path, kept: Path) -> None
             mask = tokens["attention_mask"][:, :, None].to(states.dtype)
             means = (states * mask).sum(dim=1) / mask.sum(dim=1)
             found.append(torch.nn.functional.normalize(means, dim=1).numpy())
-        number = len(list(kept.glob("part-*.npz")))
+        number = next(n for n in count() if not (kept / f"part-{n:03d}.npz").exists())
         np.savez(kept / "unfinished.npz", rows=these, vectors=np.concatenate(found))
         (kept / "unfinished.npz").rename(kept / f"part-{number:03d}.npz")
         print(f"part {number}", file=sys.stderr, flush=True)
@@ -125,12 +131,10 @@ def main() -> None:
     parser.add_argument("--graph-only", action="store_true", help="encode ImageNet-21K's classes and their ancestors")
     options = parser.parse_args()
     texts, kept = build_text.sentences(common.DATA), options.inputs / "mpnet"
-    kept.mkdir(parents=True, exist_ok=True)
     graph = build_text.graph_rows(common.DATA)
     for wanted in (graph,) if options.graph_only else (graph, np.arange(len(texts))):
-        left = np.setdiff1d(wanted, read_parts(kept)[0])
-        if len(left):
-            encode(texts, left, model_folder(options.inputs), kept)
+        if len(np.setdiff1d(wanted, read_parts(kept)[0])):
+            encode(texts, wanted, model_folder(options.inputs), kept)
     rows, vectors = read_parts(kept)
     directions = build_text.principal_directions(vectors[np.isin(rows, graph)], DIMENSIONS)
     reduced = vectors @ directions.astype(np.float32)

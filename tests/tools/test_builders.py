@@ -171,7 +171,11 @@ def test_mpnet_encoding_goes_on_where_it_stopped(tools, tmp_path, monkeypatch):
     monkeypatch.setattr(transformers.AutoModel, "from_pretrained", lambda folder: Network())
     monkeypatch.setattr(build_text_mpnet, "PART", 2)
     texts = ["four", "a", "bb", "eleven chars", "ccc"]
-    found = build_text_mpnet.encode(texts, tmp_path, tmp_path / "parts")
-    assert np.allclose(found[:, 0] / found[:, 1], [len(text) for text in texts]) and Network.calls == 3
-    (tmp_path / "parts" / "001.npy").unlink()
-    assert np.array_equal(build_text_mpnet.encode(texts, tmp_path, tmp_path / "parts"), found) and Network.calls == 4
+    parts = tmp_path / "parts"
+    build_text_mpnet.encode(texts, np.arange(5), tmp_path, parts)
+    rows, found = build_text_mpnet.read_parts(parts)
+    assert rows.tolist() == [0, 1, 2, 3, 4] and Network.calls == 3
+    assert np.allclose(found[:, 0] / found[:, 1], [len(text) for text in texts])
+    (parts / "part-001.npz").unlink()
+    build_text_mpnet.encode(texts, np.arange(5), tmp_path, parts)
+    assert np.array_equal(build_text_mpnet.read_parts(parts)[1], found) and Network.calls == 4
