@@ -14,7 +14,7 @@ Graph = tuple[np.ndarray, np.ndarray]
 # A pair (ancestor, distance) is one int64, ancestor << BITS | distance; with the node before it, it still must fit.
 BITS = 15
 MOST_NODES = 1 << 24
-MOST_PAIRS = 1 << 25  # 33 million; or as many as MANY_ABOVE a node, if that is more
+MOST_PAIRS = 1 << 24  # 17 million, 1.4 GB in all; or as many as MANY_ABOVE a node, if that is more
 SHALLOW = 64  # levels; WordNet's nouns have about 20
 MANY_ABOVE = 64  # ancestors of a class on average; WordNet's nouns have 8
 

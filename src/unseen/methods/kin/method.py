@@ -17,10 +17,12 @@ from unseen.methods.projections import Append1
 from unseen.methods.records import FitRecord
 from unseen.methods.registry import register
 from unseen.methods.ridge import Ridges
+from unseen.methods.rows import Rows
 from unseen.methods.settings import DECAY, NOT_NEGATIVE, POSITIVE
 from unseen.runtime.run import Run
 
 CHUNK = 4096  # classes at a time: the kernel against the seen classes is CHUNK x M
+KEPT = 2**28  # bytes of likeness that are held between two uses
 HALVINGS = 4
 FEW = 20  # seen classes: with fewer, hidden halves say nothing
 REACH, NEARBY = 3, 2500  # hops from a seen class, and how many of the unseen classes that near are asked about
@@ -109,33 +111,39 @@ class Kin(Method):
             "sources": np.array(kernel.sources, np.float32),
             **_saved(seen, problem),
         }
-        count = len(problem.taxonomy)
-        deviations = np.empty((count, targets.shape[1]), np.float32)
-        chance, trust = np.empty(count, np.float32), np.empty(count, np.float32)
-        for part, likeness in self._likeness(problem, state, np.arange(count)):
+        everything = np.arange(len(problem.taxonomy))
+        inputs = self._gather(problem, everything)
+        # Rows are finished with the median of all: where there are too many to keep, likeness is computed twice.
+        few = 4 * len(everything) * len(targets) <= KEPT
+        kept = list(self._likeness(problem, state, everything, inputs)) if few else None
+        chance, trust = np.empty(len(everything), np.float32), np.empty(len(everything), np.float32)
+        for part, likeness in kept or self._likeness(problem, state, everything, inputs):
             shares = likeness @ state["inverse"]
-            deviations[part] = likeness @ state["dual"]
             chance[part] = np.linalg.norm(shares, axis=1)
             trust[part] = _trust(likeness, shares)
+        trust[problem.seen] = 1.0
         state["chance"] = np.array([np.median(chance)], np.float32)
-        self._scale(deviations, state["chance"])
         state["own"] = (targets - mean).astype(np.float32)
         self._scale(state["own"], state["chance"])
-        trust[problem.seen] = 1.0
-        deviations[problem.seen] = state["own"]
-        deviations += state["mean"]
+        classifiers, position = Rows(len(everything), targets.shape[1], run.folder), _positions(problem)
+        for part, likeness in kept or self._likeness(problem, state, everything, inputs):
+            classifiers.append(self._finish(likeness @ state["dual"], state, position[part]))
         record = FitRecord(weights=int(state["dual"].size), chosen=chosen, extra=found)
-        return Solution(deviations, Append1(), state, record, trust=trust)
+        return Solution(classifiers.matrix(), Append1(), state, record, trust=trust)
 
     def predict(self, problem: Problem, state: dict[str, np.ndarray], rows: np.ndarray | None = None) -> np.ndarray:
         rows = problem.rows_or_all(rows)
-        deviations = np.empty((len(rows), state["dual"].shape[1]), np.float32)
+        predicted, position = np.empty((len(rows), state["dual"].shape[1]), np.float32), _positions(problem)[rows]
         for part, likeness in self._likeness(problem, state, rows):
-            deviations[part] = likeness @ state["dual"]
+            predicted[part] = self._finish(likeness @ state["dual"], state, position[part])
+        return predicted
+
+    def _finish(self, deviations: np.ndarray, state: dict[str, np.ndarray], position: np.ndarray) -> np.ndarray:
+        """d, in place -> W~; `position`: of each row among the seen classes, or -1."""
         self._scale(deviations, state["chance"])
-        position = _positions(problem)[rows]
         deviations[position >= 0] = state["own"][position[position >= 0]]
-        return deviations + state["mean"]
+        deviations += state["mean"]
+        return deviations
 
     def trust(self, problem: Problem, state: dict[str, np.ndarray], rows: np.ndarray | None = None) -> np.ndarray:
         """How far seen classes settle each class, 0 to 1: sqrt(K(u, S) (K(S, S) + ridge I)^-1 K(S, u)).
@@ -215,10 +223,10 @@ class Kin(Method):
         return deviations
 
     def _likeness(
-        self, problem: Problem, state: dict[str, np.ndarray], rows: np.ndarray
+        self, problem: Problem, state: dict[str, np.ndarray], rows: np.ndarray, inputs: Inputs | None = None
     ) -> Iterator[tuple[slice, np.ndarray]]:
-        """K(u, S) for chunks of rows, each with its place among them."""
-        inputs, seen = self._gather(problem, rows), _restored(state, problem)
+        """K(u, S) for chunks of rows, each with its place among them; `inputs` of the rows, if they are at hand."""
+        inputs, seen = inputs or self._gather(problem, rows), _restored(state, problem)
         s = self.settings
         words, propagated = state["widths"].tolist()
         weights = (s.word_weight, s.propagated_weight, s.ancestor_weight)
