@@ -9,11 +9,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from safetensors.numpy import load_file
+from safetensors.numpy import load_file, save
 
 from support.bundles import DOG, OKAPI, SEEN
-from unseen.bundle import Bundle
-from unseen.bundle.files import read_header
+from unseen.bundle import Bundle, files
+from unseen.bundle.files import read_header, write_arrays
 from unseen.errors import UnseenError
 from unseen.methods.projections import Linear
 from unseen.runtime.files import sha256
@@ -243,3 +243,44 @@ def test_what_is_no_bundle_is_told(tmp_path):
     (tmp_path / "checkpoint.safetensors").write_bytes(b"")
     with pytest.raises(UnseenError, match="unfinished training: continue it with resume=True"):
         Bundle.load(tmp_path)
+
+
+def test_arrays_are_written_some_rows_at_a_time_as_their_library_writes_them(tmp_path, monkeypatch):
+    random = np.random.default_rng(0)
+    kinds = ("float64", "float32", "float16", "int64", "int32", "uint8", "bool")
+    arrays = {f"{kind} ä": (9 * random.standard_normal((7, 3))).astype(kind) for kind in kinds}
+    arrays |= {"number": np.array(3.5), "none": np.empty((0, 4), np.float32), "turned": arrays["int32 ä"].T}
+    monkeypatch.setattr(files, "BLOCK", 32)
+    write_arrays(tmp_path / "ours", arrays)
+    found = load_file(tmp_path / "ours")
+    assert found.keys() == arrays.keys()
+    for key, array in arrays.items():
+        assert found[key].dtype == array.dtype and np.array_equal(found[key], array), key
+    assert (tmp_path / "ours").stat().st_size == len(save({key: np.array(a, order="C") for key, a in arrays.items()}))
+    write_arrays(tmp_path / "half", arrays, {"float32 ä": np.float16})
+    assert np.array_equal(load_file(tmp_path / "half")["float32 ä"], arrays["float32 ä"].astype(np.float16))
+
+
+def test_a_large_class_matrix_is_mapped_and_not_read(bundle, tmp_path, monkeypatch):
+    half = bundle.solution.classifiers.astype(np.float16)
+    half.tofile(tmp_path / "rows")
+    mapped = np.memmap(tmp_path / "rows", np.float16, "r", shape=half.shape)
+    saved = replace(bundle, solution=replace(bundle.solution, classifiers=mapped)).save(tmp_path / "bundle")
+    assert read_header(saved)["precision"] == "fp16"
+    whole = Bundle.load(saved)
+    assert whole.solution.classifiers.dtype == np.float32 and np.array_equal(whole.solution.classifiers, half)
+    monkeypatch.setattr(files, "LARGE", (saved / "classifiers.safetensors").stat().st_size - 1)
+    large = Bundle.load(saved)
+    assert isinstance(large.solution.classifiers, np.memmap) and np.array_equal(large.solution.classifiers, half)
+    assert np.array_equal(large.solution.trust, bundle.solution.trust)
+    again = Bundle.load(large.save(tmp_path / "again"))
+    assert np.array_equal(again.solution.classifiers, half)
+
+    with open(saved / "classifiers.safetensors", "r+b") as file:  # the last byte of the last array
+        file.seek(-1, os.SEEK_END)
+        last = file.read(1)
+        file.seek(-1, os.SEEK_END)
+        file.write(bytes([last[0] ^ 1]))
+    with pytest.raises(UnseenError, match="changed or damaged"):
+        Bundle.load(saved)
+    Bundle.load(saved, verify=False)

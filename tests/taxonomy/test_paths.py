@@ -43,7 +43,7 @@ def chain(levels: int) -> paths.Graph:
 
 
 def test_a_chain_by_mistake_is_refused_before_it_fills_the_memory():
-    with pytest.raises(UnseenError, match=r"too deep, 8,\d+ levels with 4,\d+ classes above each on average: is it a"):
+    with pytest.raises(UnseenError, match=r"too deep, 5,\d+ levels with 2,\d+ classes above each on average: is it a"):
         paths.ancestor_pairs(chain(10_000))
 
 

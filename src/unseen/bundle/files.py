@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import save
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import load_file
 
 from unseen.errors import UnseenError
 from unseen.runtime.checkpoints import CHECKPOINT
-from unseen.runtime.files import sha256
+from unseen.runtime.files import sha256, writing
 from unseen.runtime.seals import is_sealed
 
 FORMAT = 1
+LARGE = 2**30  # bytes of arrays that are read at once
+BLOCK = 2**24  # bytes that are written at a time
+KINDS = {"float64": "F64", "float32": "F32", "float16": "F16", "bool": "BOOL"}  # as safetensors calls them
+KINDS |= {f"{u}int{bits}": f"{u.upper() or 'I'}{bits}" for u in ("", "u") for bits in (8, 16, 32, 64)}
 AGAIN = "make the bundle again, or copy it whole"
 CHECKED = ("classes.json", "classifiers.safetensors", "state.safetensors", "log.jsonl")  # files with a checksum
 NETWORK = "network.safetensors"  # likewise, where there is one
@@ -89,5 +95,42 @@ def verify_files(path: Path, files: dict[str, str]) -> None:
             )
 
 
-def pack(arrays: dict[str, np.ndarray]) -> bytes:
-    return save({key: np.asarray(value, order="C") for key, value in arrays.items()})  # numbers (0-d) stay such
+def write_arrays(path: Path, arrays: Mapping[str, np.ndarray], kinds: Mapping[str, type] | None = None) -> None:
+    """A safetensors file as its own library writes it, but some rows at a time: an array may be mapped from a file that
+    is larger than memory. `kinds`: as what an array is stored, if not as what it is."""
+    kept = {key: np.dtype((kinds or {}).get(key, array.dtype)) for key, array in arrays.items()}
+    order = sorted(arrays, key=lambda key: (-kept[key].itemsize, key))
+    header, end = {}, 0
+    for key in order:
+        begin, end = end, end + arrays[key].size * kept[key].itemsize
+        shape = list(arrays[key].shape)
+        header[key] = {"dtype": KINDS[kept[key].name], "shape": shape, "data_offsets": [begin, end]}
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % 8)
+    with writing(path), open(path, "wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        for key in order:
+            array = np.atleast_1d(arrays[key])  # a number (0-d) has no rows
+            step = max(1, BLOCK // max(array[:1].nbytes, 1))
+            for start in range(0, len(array), step):
+                file.write(array[start : start + step].astype(kept[key].newbyteorder("<")).tobytes())
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def read_arrays(path: Path) -> dict[str, np.ndarray]:
+    """The arrays of a safetensors file. Those of a file of more than LARGE bytes are memory-mapped if they are most of
+    it: they take up memory only where they are looked at."""
+    if path.stat().st_size <= LARGE:
+        return load_file(path)
+    with safe_open(path, framework="numpy") as arrays, open(path, "rb") as file:  # the former checks the header
+        start = 8 + int.from_bytes(file.read(8), "little")
+        header, found = json.loads(file.read(start - 8)), {}
+        for key in arrays.keys():  # noqa: SIM118
+            begin, end = header[key]["data_offsets"]
+            if end - begin > LARGE // 2:
+                kind = next(name for name, code in KINDS.items() if code == header[key]["dtype"])
+                found[key] = np.memmap(path, kind, "r", start + begin, tuple(header[key]["shape"]))
+            else:
+                found[key] = arrays.get_tensor(key)
+    return found

@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from safetensors.numpy import load_file
 
 from unseen.bundle.backbone_info import BackboneInfo
 from unseen.bundle.card import card
-from unseen.bundle.files import AGAIN, DAMAGE, NETWORK, pack, read_header, verify_files
+from unseen.bundle.files import AGAIN, DAMAGE, NETWORK, read_arrays, read_header, verify_files, write_arrays
 from unseen.bundle.lessons import lesson_arrays, restore_lessons
 from unseen.bundle.places import check_place
 from unseen.bundle.records import Records
@@ -43,6 +42,8 @@ def store_bundle(bundle: Bundle, path: Path, training: bool = False) -> None:
 
     `training`: it ends the training there, whose checkpoint goes; else an interrupted one is kept and nothing is saved.
     """
+    if bundle.solution.classifiers.dtype == np.float16:
+        bundle.precision = "fp16"  # more than is known would be a waste of disk
     check_precision(bundle.precision)
     check_place(path, training)
     place = path.resolve()  # of a link, the folder that it leads to
@@ -53,10 +54,9 @@ def store_bundle(bundle: Bundle, path: Path, training: bool = False) -> None:
 
 def _write_files(bundle: Bundle, folder: Path) -> None:
     solution = bundle.solution
-    if not _is_finite(solution.classifiers, PRECISIONS[bundle.precision]):
+    if not _is_mapped(solution.classifiers) and not _is_finite(solution.classifiers, PRECISIONS[bundle.precision]):
         raise UnseenError(f"the classifiers hold numbers that are not finite in {bundle.precision}: nothing is saved")
-    classifiers = solution.classifiers.astype(PRECISIONS[bundle.precision])
-    arrays = {"classifiers": classifiers, "known": bundle.known}
+    arrays = {"classifiers": solution.classifiers, "known": bundle.known}
     arrays |= {f"projection.{key}": value for key, value in solution.projection.arrays().items()}
     arrays |= {key: array for key, array in _answers_and_trust(solution).items() if array is not None}
     arrays |= lesson_arrays(bundle.taught)
@@ -65,16 +65,20 @@ def _write_files(bundle: Bundle, folder: Path) -> None:
     classes = {"taxonomy": bundle.taxonomy.to_json(), "seen": bundle.seen_ids, "added": bundle.added}
     classes["connecting"] = bundle.connecting
 
-    files = {
+    files: dict[str, bytes | dict[str, np.ndarray]] = {
         "classes.json": _encode(json.dumps(classes, ensure_ascii=False)),
-        "classifiers.safetensors": pack(arrays),
-        "state.safetensors": pack(state),
+        "classifiers.safetensors": arrays,
+        "state.safetensors": state,
         "log.jsonl": "".join(json.dumps(record) + "\n" for record in bundle.log).encode(),
     }
     if bundle.network is not None:
-        files[NETWORK] = pack(bundle.network)
+        files[NETWORK] = bundle.network
+    kinds = {"classifiers": PRECISIONS[bundle.precision]}
     for name, content in files.items():
-        write_atomically(folder / name, content)
+        if isinstance(content, bytes):
+            write_atomically(folder / name, content)
+        else:
+            write_arrays(folder / name, content, kinds if content is arrays else {})
     header = sealed(bundle.header() | {"files": {name: sha256(folder / name) for name in files}})
     write_atomically(folder / "README.md", _encode(card(bundle)))
     write_atomically(folder / "bundle.json", _encode(json.dumps(header, indent=1, ensure_ascii=False)))
@@ -84,6 +88,12 @@ def _is_finite(array: np.ndarray, kind: type = np.float32) -> bool:
     """Whether all numbers are finite as such a kind; NaN is least and greatest. No second array is held."""
     with np.errstate(over="ignore"):
         return bool(np.isfinite(np.array([array.min(initial=0), array.max(initial=0)]).astype(kind)).all())
+
+
+def _is_mapped(array: np.ndarray) -> bool:
+    """Whether most of it is on disk, where it is not searched for numbers that are not finite: what wrote it did that,
+    its checksum vouches for it, and scoring looks at each piece again."""
+    return isinstance(array, np.memmap)
 
 
 def _encode(text: str) -> bytes:
@@ -109,8 +119,7 @@ def _read_files(path: Path, verify: bool) -> dict[str, Any]:
         if verify:
             verify_files(path, header["files"])
         classes = json.loads((path / "classes.json").read_text(encoding="utf-8"))
-        arrays = load_file(path / "classifiers.safetensors")
-        state = load_file(path / "state.safetensors")
+        arrays, state = (read_arrays(path / f"{name}.safetensors") for name in ("classifiers", "state"))
         lines = (path / "log.jsonl").read_text(encoding="utf-8").splitlines()
         taxonomy = Taxonomy.from_dict(classes["taxonomy"])
         parts = tuple(state[f"vectors.{i}"] for i in range(len(header["vectors"]["names"])))
@@ -129,7 +138,7 @@ def _read_files(path: Path, verify: bool) -> dict[str, Any]:
             "added": classes["added"],
             "connecting": classes["connecting"],
             "precision": header["precision"],
-            "network": load_file(path / NETWORK) if NETWORK in header["files"] else None,
+            "network": read_arrays(path / NETWORK) if NETWORK in header["files"] else None,
             "training": records.training,
             "finetuning": records.finetuning,
             "calibration": records.calibration,
@@ -149,8 +158,9 @@ def _read_files(path: Path, verify: bool) -> dict[str, Any]:
 def _solution(saved: dict, arrays: dict, state: dict, records: Records) -> Solution:
     prefix = "projection."
     projection = {key[len(prefix) :]: value for key, value in arrays.items() if key.startswith(prefix)}
+    classifiers = arrays["classifiers"]
     return Solution(
-        classifiers=arrays["classifiers"].astype(np.float32),
+        classifiers=classifiers if _is_mapped(classifiers) else classifiers.astype(np.float32),
         projection=from_saved(saved["kind"], projection, saved["settings"]),
         state={key[len("state.") :]: value for key, value in state.items() if key.startswith("state.")},
         record=records.fit,
@@ -183,7 +193,8 @@ def check_shapes(bundle: Bundle) -> None:
             or lesson.predicted.shape != solution.classifiers[0].shape
         ):
             raise UnseenError(f"{where}: what {id} was taught does not fit its classifiers: make the bundle again")
-    if not (_is_finite(solution.classifiers) and _is_finite(bundle.known)):
+    finite = _is_mapped(solution.classifiers) or _is_finite(solution.classifiers)
+    if not finite or not _is_finite(bundle.known):
         raise UnseenError(f"{where}: the classifiers hold NaN or infinity: make the bundle again")
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from unseen.errors import UnseenError
 from unseen.runtime.files import writing
 
 LARGE = 2**31  # bytes in single precision; ImageNet's 23,547 classes of 1,281 numbers are 2^27
@@ -42,8 +43,12 @@ class Rows:
     def append(self, block: np.ndarray) -> None:
         """The next rows, m x E."""
         if self._file is not None:
+            with np.errstate(over="ignore"):
+                half = np.ascontiguousarray(block, np.float16)
+            if not np.isfinite(half).all():
+                raise UnseenError("the classifiers hold numbers that are not finite in half precision")
             with writing(self._folder):
-                self._file.write(np.ascontiguousarray(block, np.float16))
+                self._file.write(half.data)
         else:
             self._memory[self._done : self._done + len(block)] = block
         self._done += len(block)
