@@ -7,6 +7,7 @@ itself around functions of `os`; the package knows nothing of it.
 from __future__ import annotations
 
 import errno
+import faulthandler
 import io
 import os
 import resource
@@ -23,6 +24,7 @@ from unseen.bundle import replacement
 
 CALLS = ("fsync", "replace", "rename", "link", "mkdir", "unlink", "rmdir")
 NEED_ROOM = ("fsync", "link", "mkdir")  # what a full disk refuses
+PATIENCE = 600  # seconds for one process, on a machine that has other work too
 CRASH = 70  # exit status of a process that ended with a stack trace
 
 
@@ -105,6 +107,8 @@ class Child:
         with open(self.said, "rb") as pipe:
             while not ended[0]:
                 select.select([pipe], [], [], 0.02)
+                if time.monotonic() - self.begun > PATIENCE:
+                    os.kill(self.pid, signal.SIGABRT)  # it then says where it hangs
                 ended = os.waitpid(self.pid, os.WNOHANG)
                 more = pipe.read()
                 if more == b"":  # it has closed its end
@@ -120,6 +124,7 @@ def _run(work: Callable[[], None], points: Points, file_size: int | None, counte
     os.dup2(said, 2)
     sys.stdout = io.TextIOWrapper(io.FileIO(1, "w"), write_through=True)
     sys.stderr = io.TextIOWrapper(io.FileIO(2, "w"), write_through=True)
+    faulthandler.enable()
     try:
         points.install()
         if file_size is not None:
