@@ -1,0 +1,229 @@
+"""How time and memory grow with the photos: stand-ins for the features of 10,000, 100,000 and a million of them.
+
+    python benchmarks/full_size.py --work WORK                                # --sizes 10000 for a quick look
+    python benchmarks/full_size.py --work WORK --markdown docs/results/full-size.md
+
+Made-up features lie about a centre for each class, in a feature store as `unseen features` writes it: half precision,
+1,280 features a photo, blocks of 1,024, checksums. Measured are one pass of `unseen.evaluate`, and each method that
+learns from photos with settings given, so that nothing is chosen: a choice repeats the same passes. Each figure comes
+from a process of its own, so that peak memory (all of it, Python and libraries included) is its own; seconds are those
+of the processor, of all threads, and hardly depend on what else the machine is doing. Stores are deleted once they are
+measured, and a figure that is in WORK/results.json already is not measured again. The last line on standard output is
+one JSON object.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import shutil
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+from unseen.features.blocks import BLOCK, Index, Source, block_path, write_block
+from unseen.features.recovery import write_about
+from unseen.features.store import IN_MEMORY, FeatureStore
+from unseen.methods import make_method
+from unseen.methods.baselines.photo_classes import CHUNK
+from unseen.runtime.files import write_atomically
+from unseen.runtime.memory import peak_memory_mb
+from unseen.runtime.run import Run
+from unseen.runtime.seals import sealed
+
+SIZES = (10_000, 100_000, 1_000_000)
+FEATURES, SEEN, CANDIDATES = 1280, 100, 1548  # as EfficientNet-Lite0 has, and as many candidates as 2-hops
+IMAGENET_21K = 14.2e6  # photos
+GIVEN = {
+    "eszsl": {"gamma": 1.0, "ridge": 1.0},
+    "exem": {"width": 1.0, "ridge": 1.0},
+    "sync": {"regulariser": 1e-4, "sigma": 0.3, "iterations": 1},
+    "devise": {"margin": 0.1, "epochs": 1},
+    "gaussian-ort": {"sigma": 0.8, "steps": 50},
+    "se-gzsl": {"shrinkage": 10.0, "steps": 50},
+}
+MEASURES = ("evaluate", *GIVEN)
+
+
+def network():
+    """As many features and seen classes as wanted; it is never shown a photo."""
+    import torch
+
+    import unseen
+
+    torch.manual_seed(0)
+    layers = torch.nn.Sequential(
+        torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(), torch.nn.Linear(3, FEATURES), torch.nn.Linear(FEATURES, SEEN)
+    )
+    return unseen.from_module(layers, _ids()[:SEEN], unseen.PhotoTransform(32))
+
+
+def _ids() -> list[str]:
+    """The classes: those of the photos first."""
+    from unseen.assets.embedded import imagenet_1k, imagenet_21k
+
+    known = imagenet_1k()
+    rest = [id for id in imagenet_21k() if id not in set(known)]
+    return [*known[:SEEN], *rest[: CANDIDATES - SEEN]]
+
+
+def write_store(place: Path, photos: int) -> None:
+    """Photos of the seen classes, as many of each."""
+    random, contents = np.random.default_rng(0), {}
+    write_about(place, network(), "fp16")
+    for number, id in enumerate(_ids()[:SEEN]):
+        own = photos * (number + 1) // SEEN - photos * number // SEEN
+        centre = random.standard_normal(FEATURES, np.float32)
+        for start in range(0, own, BLOCK):
+            rows = min(BLOCK, own - start)
+            features = (centre + random.standard_normal((rows, FEATURES), np.float32)).astype(np.float16)
+            index = Index([Source(f"{start + row:08d}.jpg", 1, 1) for row in range(rows)], [])
+            write_block(block_path(place, id, start // BLOCK), index, features)
+        contents[id] = [own, 0]
+    write_atomically(place / "contents.json", json.dumps(sealed({"classes": contents})).encode())
+
+
+def evaluate(store: FeatureStore) -> None:
+    """A pass over all photos, among 1,548 candidates."""
+    import unseen
+
+    backbone = network()
+    taxonomy = unseen.Taxonomy.imagenet().subgraph(_ids())
+    bundle = unseen.train("structural", taxonomy, "glove", backbone, run=Run(device="cpu", show_progress=False))
+    found = unseen.evaluate(unseen.load(bundle, backbone, device="cpu"), store, _ids(), show_progress=False, sure=None)
+    assert found.images == len(store)
+
+
+def learn(store: FeatureStore, method: str) -> None:
+    """Training a method on all photos."""
+    import unseen
+
+    taxonomy = unseen.Taxonomy.imagenet().subgraph(_ids())
+    vectors = unseen.class_vectors(taxonomy, unseen.load_vectors("glove"))
+    features = store.seen_matrix(_ids()[:SEEN])
+    chosen = make_method(method, GIVEN[method])
+    run = Run(device="cpu", show_progress=False)
+    unseen.fit_classifiers(taxonomy, vectors, network(), chosen, features=features, run=run)
+
+
+def measure(job: tuple[str, str]) -> dict:
+    """Run in a fresh process. The processor's time is what the photos take: without imports."""
+    name, place = job
+    import torch  # noqa: F401
+
+    import unseen.training.classifiers  # noqa: F401
+
+    store = FeatureStore.open(place)
+    begun, processor = time.perf_counter(), time.process_time()
+    if name == "evaluate":
+        evaluate(store)
+    else:
+        learn(store, name)
+    seconds = {"seconds": round(time.perf_counter() - begun, 1), "cpu_seconds": time.process_time() - processor}
+    return seconds | {"cpu_seconds": round(seconds["cpu_seconds"], 2), "peak_mb": peak_memory_mb()}
+
+
+def run_all(work: Path, sizes: list[int], names: list[str]) -> list[dict]:
+    saved = work / "results.json"
+    results = json.loads(saved.read_text()) if saved.is_file() else []
+    for photos in sizes:
+        done = {result["measure"] for result in results if result["photos"] == photos}
+        left = [name for name in names if name not in done]
+        if not left:
+            continue
+        place = work / f"store-{photos}"
+        shutil.rmtree(place, ignore_errors=True)
+        try:
+            write_store(place, photos)
+            with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
+                for name, found in zip(left, pool.imap(measure, [(n, str(place)) for n in left], 1), strict=True):
+                    results.append({"measure": name, "photos": photos, **found})
+                    saved.write_text(json.dumps(results, indent=1))
+                    line = f"{photos:>9,}  {name:13}{found['cpu_seconds']:9.1f} s  {found['peak_mb']:6,.0f} MB"
+                    print(line, file=sys.stderr, flush=True)
+        finally:
+            shutil.rmtree(place, ignore_errors=True)
+    return sorted(results, key=lambda result: (MEASURES.index(result["measure"]), result["photos"]))
+
+
+def page(results: list[dict]) -> str:
+    """The figures as a Markdown page."""
+    sizes = sorted({result["photos"] for result in results})
+    by = {(result["measure"], result["photos"]): result for result in results}
+    names = [name for name in MEASURES if all((name, size) in by for size in sizes)]
+    header = ["measure", *(f"s, {size:,}" for size in sizes), "ms a photo more", *(f"MB, {size:,}" for size in sizes)]
+    lines = [header, [":---", *["---:"] * (len(header) - 1)]]
+    for name in names:
+        own = [by[name, size] for size in sizes]
+        lines.append([name, *(f"{found['cpu_seconds']:,.1f}" for found in own), f"{_slope(own):.3f}",
+                      *(f"{found['peak_mb']:,.0f}" for found in own)])  # fmt: skip
+    table = "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    few, many = sizes[0], sizes[-1]
+    added = {name: by[name, many]["peak_mb"] - by[name, few]["peak_mb"] for name in names}
+    worst = max(added, key=lambda name: added[name])
+    pace = _slope([by["evaluate", size] for size in sizes])
+    command = "python benchmarks/full_size.py --work WORK --markdown docs/results/full-size.md"
+    hours = pace * IMAGENET_21K / 1000 / 3600
+    return f"""# Time and memory at full size
+
+Made-up features of up to {many:,} photos, {FEATURES:,} each in half precision ({many * FEATURES * 2 / 1e9:.1f} GB on
+disk), in a feature store as `unseen features` writes it, of {SEEN} seen classes. `evaluate` ranks every photo among
+{CANDIDATES:,} candidates. The methods learn with settings given: {_told()}.
+
+Seconds are the processor's, of all threads; they count the hierarchy and the class vectors too, which take the same
+time for any number of photos. *ms a photo more* is what each further photo adds, from {sizes[-2]:,} to {many:,}. MB is
+the most memory that the process held, Python and libraries included.
+
+{table}
+
+With {many // few} times the photos, memory grows by at most {max(added[worst], 0):,.0f} MB ({worst}), where the
+features themselves would take {many * FEATURES * 4 / 1e6:,.0f} MB: up to {IN_MEMORY / 1e6:,.0f} MB of features are held
+in memory, and more are read from disk, {CHUNK:,} photos at a time. Time is that of the photos: between the two largest
+sizes it grows {_growth(by, names, sizes)}.
+
+What the full size takes follows: an evaluation of ImageNet-21K's 14.2 million photos among {CANDIDATES:,} candidates is
+{hours:.1f} hours of one core at this rate, divided by the processes that share it. [At full size, on
+GPUs](../cluster.md#how-long) has the rest.
+
+Made by `{command}`.
+"""
+
+
+def _slope(own: list[dict]) -> float:
+    """Milliseconds that a further photo takes, between the two largest sizes."""
+    before, after = own[-2:]
+    return 1000 * (after["cpu_seconds"] - before["cpu_seconds"]) / (after["photos"] - before["photos"])
+
+
+def _growth(by: dict, names: list[str], sizes: list[int]) -> str:
+    ratios = [by[name, sizes[-1]]["cpu_seconds"] / by[name, sizes[-2]]["cpu_seconds"] for name in names]
+    return f"{min(ratios):.1f} to {max(ratios):.1f} times, for {sizes[-1] / sizes[-2]:.0f} times the photos"
+
+
+def _told() -> str:
+    return "; ".join(f"{name} {', '.join(f'{key} {value:g}' for key, value in given.items())}"
+                     for name, given in GIVEN.items())  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--work", type=Path, required=True, help="where stores are made, and figures kept")
+    parser.add_argument("--sizes", default=",".join(map(str, SIZES)), help="numbers of photos")
+    parser.add_argument("--measures", default=",".join(MEASURES), help=f"some of: {', '.join(MEASURES)}")
+    parser.add_argument("--markdown", type=Path, help="a page to write")
+    options = parser.parse_args()
+    names = [name.strip() for name in options.measures.split(",")]
+    if wrong := set(names) - set(MEASURES):
+        parser.error(f"no such measure: {', '.join(sorted(wrong))}; there are: {', '.join(MEASURES)}")
+    options.work.mkdir(parents=True, exist_ok=True)
+    results = run_all(options.work, [int(size) for size in options.sizes.split(",")], names)
+    if options.markdown is not None:
+        options.markdown.write_text(page(results), encoding="utf-8")
+    print(json.dumps({"full_size": results}))
+
+
+if __name__ == "__main__":
+    main()

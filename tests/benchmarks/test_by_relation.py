@@ -1,0 +1,105 @@
+"""Accuracy by relation, on a hierarchy small enough to see the relations."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from support import tiny_network
+from support.problems import SEEN, make_taxonomy
+from support.stores import FakeStore
+from unseen.classifier import ZeroShotClassifier
+from unseen.evaluation.protocol import evaluate
+from unseen.methods import make_method
+from unseen.methods.graph.adjacency import hop_groups, neighbours
+from unseen.methods.records import FitRecord
+
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+UNSEEN = ["cat", "poodle", "saw", "pet", "lonely", "thing"]
+HOPS = {"descendants": [0.4, 0.3, 0.1, 0.1, 0.1], "ancestors": [0.5, 0.2, 0.1, 0.1, 0.1]}
+
+
+@pytest.fixture
+def study(monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    import by_relation
+
+    return by_relation
+
+
+@pytest.fixture
+def bundles() -> dict:
+    """Two methods whose classifiers differ."""
+    bundle = tiny_network.make_bundle()
+    random = np.random.default_rng(1)
+    other = random.normal(size=bundle.solution.classifiers.shape).astype(np.float32)
+    record = FitRecord(hop_weights=HOPS)
+    dgp = replace(bundle, method="dgp", settings={"epochs": 5}, solution=replace(bundle.solution, record=record))
+    sgcn = replace(bundle, method="sgcn", settings={"epochs": 5},
+                   solution=replace(bundle.solution, classifiers=other))  # fmt: skip
+    return {"dgp": dgp, "sgcn": sgcn}
+
+
+def test_relations_by_hand(study):
+    found = study.relations(make_taxonomy(), UNSEEN, list(SEEN))
+    assert found == {
+        "cat": "ancestor",  # of the tabby, one edge away, as it is from the animal, which is above it
+        "poodle": "descendant",  # of the dog
+        "saw": "sibling",  # of the hammer
+        "pet": "ancestor",  # of the tabby
+        "lonely": "further",
+        "thing": "ancestor",  # of the animal
+    }
+
+
+def test_figures_are_those_of_evaluate(study, bundles):
+    random = np.random.default_rng(3)
+    photos = FakeStore(random.normal(size=(90, tiny_network.FEATURES)), random.choice([*UNSEEN, *SEEN], 90))
+    found = study.measure(bundles, lambda model: photos, ["unseen"])["unseen"]
+    for method, bundle in bundles.items():
+        alone = evaluate(ZeroShotClassifier(bundle, device="cpu"), photos, "unseen", sure=None)
+        assert {id: entry[method] for id, entry in found.items()} == {
+            row["id"]: row["hit@1"] for row in alone.per_class
+        }
+    rows = {row["relation"]: row for row in study.summarise(found, list(bundles))}
+    assert (
+        sum(rows[kind]["classes"] for kind in study.RELATIONS if kind in rows) == rows["any"]["classes"] == len(found)
+    )
+    own = [entry for entry in found.values() if entry["relation"] == "ancestor"]
+    assert rows["ancestor"]["dgp"] == pytest.approx(np.mean([entry["dgp"] for entry in own]))
+    assert rows["any"]["difference"] == pytest.approx(rows["any"]["dgp"] - rows["any"]["sgcn"])
+    assert 0 < rows["any"]["p"] <= 1
+    text = study.page({"tiny": (bundles, {"unseen": found})}, "command")
+    assert "| unseen | ancestor |" in text and "Made by `command`." in text
+
+
+def test_what_is_gathered_is_the_product_of_the_layers(study, bundles):
+    taxonomy, ids = make_taxonomy(), ["cat", "saw"]
+    rows = taxonomy.indices(ids)
+    layers = [hop_groups(taxonomy, side).dense(np.array(HOPS[side])) for side in ("descendants", "ancestors")]
+    whole = {"dgp": layers[1] @ layers[0], "sgcn": np.linalg.matrix_power(neighbours(taxonomy).dense(), 2)}
+    for method, bundle in bundles.items():
+        own, nodes = study.mixtures(bundle, ids)
+        expected = whole[method][rows] / whole[method][rows].sum(axis=1, keepdims=True)
+        assert own == pytest.approx([expected[i, row] for i, row in enumerate(rows)])
+        for i, row in enumerate(rows):
+            rest = np.delete(expected[i], row)
+            assert nodes[i] == pytest.approx(rest.sum() ** 2 / np.square(rest).sum())
+
+
+def test_the_longest_training_with_own_settings_is_found(study, bundles, tmp_path):
+    def save(name: str, method: str = "dgp", **settings) -> None:
+        whole = asdict(make_method(method, settings).settings)
+        replace(bundles["dgp"], method=method, settings=whole).save(tmp_path / "bundles" / name)
+
+    save("dgp-a", epochs=3)
+    save("dgp-b", epochs=9)
+    save("dgp-c", epochs=30, weighted=False)
+    save("dgp-tuned-d", epochs=40)
+    save("sgcn-e", "sgcn", epochs=2)
+    assert {method: place.name for method, place in study.find_bundles(tmp_path).items()} == {
+        "dgp": "dgp-b", "sgcn": "sgcn-e"
+    }  # fmt: skip
