@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -34,8 +35,18 @@ def test_a_bundles_network_and_the_same_by_its_name(photos, unseen):
     assert contents("one") == contents("two") and len(contents("one")) == 3
 
 
+def test_photos_are_prepared_as_told(photos, unseen):
+    network = ("--backbone", "cli_networks:build", "--classes", "classes.txt", "--images", photos, "--workers", 0)
+    transform = '{"size": 16, "mean": 0.5, "std": 0.25}'
+    assert unseen("features", *network, "--out", "one", "--transform", transform).code == 0
+    told = json.loads(Path("one/store.json").read_text())["network"]["transform"]
+    assert (told["size"], told["mean"], told["std"]) == (16, [0.5] * 3, [0.25] * 3)
+    done = unseen("features", *network, "--out", "two", "--transform", "16 pixels")
+    assert done.code == 1 and "--transform: '16 pixels' is neither JSON nor a file" in done.err
+
+
 def test_a_bundle_already_says_which_network(photos, unseen):
-    for options in (("--classes", "classes.txt"), ("--layer", "head"), ("--weights", "w.pth")):
+    for options in (("--classes", "classes.txt"), ("--layer", "head"), ("--weights", "w.pth"), ("--transform", "{}")):
         done = unseen("features", "--images", photos, "--out", "one", "--bundle", "bundle", *options)
         assert done.code == 1 and "--bundle already says which network to use" in done.err
     assert not Path("one").exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tarfile
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from support.problems import SEEN
 from support.tiny_network import make_photos, make_shards
 from unseen.errors import UnseenError
 from unseen.finetuning.photo_sets import open_photo_set
+from unseen.taxonomy import Taxonomy
 
 
 def content(photos, i: int) -> bytes:
@@ -31,6 +33,20 @@ def test_a_folder_lists_every_photo_with_its_class(folder):
     assert [photos.read(i) for i in range(len(photos))] == files
     assert [SEEN[label] for label in photos.labels] == [file.parent.name for file in files]
     assert photos.where(4) == str(files[4])
+
+
+def test_folders_may_bear_the_names_of_classes(folder, tmp_path):
+    names = {id: f"the {id}" for id in SEEN[:2]} | {"lynx": "wild cat"}
+    taxonomy = Taxonomy.from_edges([(id, "thing") for id in [*SEEN, "lynx"]], names)
+    named = tmp_path / "named"
+    shutil.copytree(folder, named)
+    (named / SEEN[0]).rename(named / f"The_{SEEN[0]}")
+    photos, by_id = open_photo_set(named, SEEN, taxonomy=taxonomy), open_photo_set(folder, SEEN)
+    assert sorted(photos.labels) == sorted(by_id.labels)
+    assert {SEEN[photos.labels[i]] for i in range(len(photos)) if "The_" in photos.name(i)} == {SEEN[0]}
+    (named / "wild cat").mkdir()  # a class of the hierarchy that the network never saw
+    with pytest.raises(UnseenError, match="1 classes are not seen classes of this bundle: wild cat"):
+        open_photo_set(named, SEEN, taxonomy=taxonomy)
 
 
 @pytest.mark.parametrize("numbers", [False, True])

@@ -84,6 +84,8 @@ def test_candidates(client):
     assert named("subtree:fruit") == {"fruit", "tomato", "cherry"}
     assert named("hops:1") == {"fruit", "plant", "water"}
     assert named("hops:1+1K") == {"fruit", "plant", "water"} | set(SEEN)
+    assert named("subtree:fruit+seen+hops:1") == {"fruit", "tomato", "cherry", "plant", "water"} | set(SEEN)
+    assert "nothing was added to this bundle" in classify(client, photo(), candidates="own").json()["error"]
 
 
 def test_the_trade_off_moves_unseen_classes_up(client):
@@ -116,7 +118,8 @@ def test_a_missing_field_says_which(client):
 
 
 @pytest.mark.parametrize(
-    "spec", ["/etc/passwd", "imagenet-1k.txt", "2-hops", "all", "hops:0", "hops:x", "subtree:", ""]
+    "spec",
+    ["/etc/passwd", "imagenet-1k.txt", "2-hops", "all", "hops:0", "hops:x", "subtree:", "own+", "own+2-hops", ""],
 )
 def test_candidates_never_name_files_or_downloads(client, spec):
     if spec:  # an empty form field counts as not given
@@ -262,6 +265,8 @@ def test_an_added_class_answers_at_once_and_can_be_removed(client):
     assert answer.status_code == 201 and answer.json()["id"] == "red-plum"
     ranked = client.post("/api/rank", json={"tokens": [token], "candidates": "unseen", "k": 3}).json()
     assert "Red Plum" in names(ranked["photos"][0]) and ranked["classes"] == len(PARENTS) - len(SEEN) + 1
+    own = client.post("/api/rank", json={"tokens": [token], "candidates": "own"}).json()
+    assert names(own["photos"][0]) == ["Red Plum"] and own["classes"] == 1
     details = client.get("/api/classes/red-plum").json()
     assert details["added"] and details["definition"] == "a sweet fruit" and details["path"][1]["id"] == "fruit"
     assert [item["id"] for item in client.get("/api/bundles").json()["bundles"][0]["added"]] == ["red-plum"]

@@ -13,8 +13,10 @@ from unseen.cli.options import (
     ClassesOption,
     DeviceOption,
     LayerOption,
+    TransformOption,
     TrustCodeOption,
     WeightsOption,
+    read_transform,
 )
 from unseen.errors import UnseenError
 
@@ -36,6 +38,7 @@ def features(
     classes: ClassesOption = None,
     layer: LayerOption = None,
     weights: WeightsOption = None,
+    transform: TransformOption = None,
     precision: Annotated[str | None, typer.Option(help="fp16 (the default of a new store) or fp32.")] = None,
     workers: Annotated[
         int | None,
@@ -64,11 +67,11 @@ def features(
     from unseen.runtime.processes import Processes
 
     with Processes(device) as processes:
-        network = _load_network(backbone, bundle, classes, layer, weights, trust_code).to(processes.device)
+        network = _load_network(backbone, bundle, classes, layer, weights, transform, trust_code)
         built = build_store(
             images,
             out,
-            network,
+            network.to(processes.device),
             precision=precision,
             batch=batch,
             workers=workers,
@@ -106,15 +109,24 @@ def _listed(classes: tuple[str, ...]) -> str:
 
 
 def _load_network(
-    backbone: str, bundle: Path | None, classes: Path | None, layer: str | None, weights: Path | None, trust_code: bool
+    backbone: str,
+    bundle: Path | None,
+    classes: Path | None,
+    layer: str | None,
+    weights: Path | None,
+    transform: str | None,
+    trust_code: bool,
 ):
     from unseen.backbones import load_backbone
     from unseen.scoring.candidates import read_ids
 
     if bundle is None:
-        return load_backbone(backbone, read_ids(classes) if classes else None, weights, layer)
-    if classes or layer or weights:
-        raise UnseenError("--bundle already says which network to use: omit --classes, --layer and --weights.")
+        ids = read_ids(classes) if classes else None
+        return load_backbone(backbone, ids, weights, layer, read_transform(transform))
+    if classes or layer or weights or transform:
+        raise UnseenError(
+            "--bundle already says which network to use, and how: omit --classes, --layer, --weights and --transform."
+        )
     from unseen.bundle import Bundle
 
     return Bundle.load(bundle).load_backbone(trust_code, tell)

@@ -23,7 +23,7 @@ from unseen.cli.options import DeviceOption, TrustCodeOption
 )
 def finetune(
     bundle: Annotated[Path, typer.Argument(help="The bundle whose network is to be finetuned.")],
-    images: Annotated[Path, typer.Option(help="Photos of seen classes: DIR/<id>/*, or a folder of tar shards.")],
+    images: Annotated[Path, typer.Option(help="Photos of seen classes: DIR/<id or name>/*, or tar shards.")],
     out: Annotated[Path, typer.Option(help="The bundle to write, with the finetuned network inside.")],
     epochs: Annotated[int, typer.Option(min=1)] = 20,
     batch: Annotated[int, typer.Option(min=1, help="Photos a batch, for one process.")] = 64,

@@ -1,6 +1,6 @@
 """Labelled photos to train on, each within reach by its number: image folders and tar shards alike.
 
-    DIR/<class id>/<photo>          an image folder
+    DIR/<class id or name>/<photo>  an image folder
     DIR/*.tar                       shards in webdataset's layout: KEY.jpg with KEY.cls beside it, which holds the class
                                     id, or its position in the network's class order
 
@@ -21,6 +21,8 @@ import numpy as np
 
 from unseen.errors import UnseenError
 from unseen.photos import list_classes, list_photos
+from unseen.scoring.class_folders import match_folders
+from unseen.taxonomy import Taxonomy
 
 PHOTO_ENDINGS = {"jpg", "jpeg", "png", "webp", "bmp", "gif", "tif", "tiff", "ppm"}
 
@@ -85,23 +87,31 @@ class PhotoSet:
 
 
 def open_photo_set(
-    folder: str | Path, seen_ids: Sequence[str], skip_unknown: bool = False, order: Sequence[str] | None = None
+    folder: str | Path,
+    seen_ids: Sequence[str],
+    skip_unknown: bool = False,
+    order: Sequence[str] | None = None,
+    taxonomy: Taxonomy | None = None,
 ) -> PhotoSet:
     """The photos of seen classes in a folder of class folders, or of tar shards.
 
-    `order`: the classes that numbers in shards count, where it is not that of `seen_ids`.
+    `order`: the classes that numbers in shards count, where it is not that of `seen_ids`. With the `taxonomy`, folders
+    may bear names of classes in place of ids.
     """
     folder = Path(folder)
     if not folder.is_dir():
         raise UnseenError(f"{folder}: there is no such folder of photos")
     labels = {id: label for label, id in enumerate(seen_ids)}
     shards = sorted(folder.glob("*.tar"))
-    photos = _from_shards(folder, shards, labels, order or seen_ids) if shards else _from_folder(folder, labels)
+    if shards:
+        photos = _from_shards(folder, shards, labels, order or seen_ids)
+    else:
+        photos = _from_folder(folder, labels, taxonomy)
     unknown = photos.skipped_classes
     if unknown and not skip_unknown:
         raise UnseenError(
             f"{folder}: {len(unknown)} classes are not seen classes of this bundle: {_some(unknown)}. "
-            "Photos are sorted by class id; leave such classes out with skip_unknown=True.",
+            "Photos are sorted by class id or name; leave such classes out with skip_unknown=True.",
             "skip_unknown=True",
         )
     if not len(photos):
@@ -109,8 +119,10 @@ def open_photo_set(
     return photos
 
 
-def _from_folder(folder: Path, labels: Mapping[str, int]) -> PhotoSet:
+def _from_folder(folder: Path, seen: Mapping[str, int], taxonomy: Taxonomy | None) -> PhotoSet:
     classes = list_classes(folder)
+    ids = {} if taxonomy is None else match_folders(classes, taxonomy, seen)
+    labels = {name: seen[ids.get(name, name)] for name in classes if ids.get(name, name) in seen}
     table, found = _Table(folder), set()
     for photo in list_photos(folder, labels):
         found.add(photo.class_id)

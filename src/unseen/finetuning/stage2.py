@@ -44,7 +44,7 @@ def finetune(
 
     Args:
         bundle: Stays as it is.
-        images: Photos by class id, DIR/<id>/*, or a folder of tar shards.
+        images: Photos by class, DIR/<id or name>/*, or a folder of tar shards.
         out: Where to save the bundle; checkpoints are kept there while it runs.
         settings: Epochs, learning rate and the like; by default the paper's.
         run: Seed, device and the like.
@@ -89,13 +89,13 @@ def finetune(
     with sole_training(place if own_rank() == 0 else None):
         if place is not None:
             if is_finished(place, run.resume, overwrite):
-                photos = open_photo_set(images, bundle.seen_ids, skip_unknown, bundle.backbone.class_ids)
+                photos = _open_photos(bundle, images, skip_unknown)
                 return _finished(place, bundle, photos, settings, run, say)
             check_place(place, training=True)
             run = replace(run, folder=training_folder(place))
         with Processes(run.device) as processes:
             network = bundle.load_backbone() if backbone is None else bundle.take_backbone(backbone)
-            photos = open_photo_set(images, bundle.seen_ids, skip_unknown, bundle.backbone.class_ids)
+            photos = _open_photos(bundle, images, skip_unknown)
             for message in photos.remarks:
                 say(message)
             stage = Stage2(bundle, network, photos, settings, run, processes, workers)
@@ -108,6 +108,10 @@ def finetune(
                 store_bundle(tuned, place, training=True)
             processes.wait()
         return tuned
+
+
+def _open_photos(bundle: Bundle, images: str | Path, skip_unknown: bool) -> PhotoSet:
+    return open_photo_set(images, bundle.seen_ids, skip_unknown, bundle.backbone.class_ids, bundle.taxonomy)
 
 
 def _finetuned(bundle: Bundle, stage: Stage2, record: FinetuneRecord) -> Bundle:

@@ -11,10 +11,12 @@ from unseen.web.limits import MAX_DEFINITION, MAX_LABELS, MAX_NAME, MAX_PARENTS,
 from unseen.web.names import SHOWN_ONLY
 
 # No file names and no lists that would have to be downloaded: a client's text never reaches the file system.
-CANDIDATES = r"^(any|unseen|seen|hops:[1-9][0-9]?|subtree:[^\x00-\x1f]{1,200})(\+1[kK])?$"
+_SOME = r"(any|unseen|seen|own|leaves|1[kK]|hops:[1-9][0-9]?|subtree:[^\x00-\x1f+]{1,200})"
+CANDIDATES = rf"^{_SOME}(\+{_SOME}){{0,9}}$"
 CANDIDATES_HELP = (
-    "Which classes a photo may be assigned to: `any`, `unseen`, `seen`, `hops:N` (unseen classes within N edges of a "
-    "seen one), `subtree:ID` or `subtree:NAME` (a class and all below it). A trailing `+1K` adds the seen classes."
+    "Which classes a photo may be assigned to: `any`, `unseen`, `seen`, `own` (what was added), `leaves`, `hops:N` "
+    "(unseen classes within N edges of a seen one), `subtree:ID` or `subtree:NAME` (a class and all below it); several "
+    "joined by `+`, as `own+seen`."
 )
 SHIFT_HELP = (
     "Subtracted from the scores of seen classes: above 0 it favours unseen ones, below 0 seen ones. Without it the "

@@ -147,9 +147,11 @@ class Served:
 
     def candidates(self, spec: str) -> str:
         """One spelling for each list of candidates, since what is computed for a list is kept under its name."""
-        kind, colon, name = spec.removesuffix("+1k").removesuffix("+1K").partition(":")
-        name = self.taxonomy.resolve(name) if kind == "subtree" else name
-        return kind + colon + name + ("+1K" if spec.lower().endswith("+1k") else "")
+        return "+".join(map(self._spelt, spec.split("+")))
+
+    def _spelt(self, part: str) -> str:
+        kind, colon, name = part.partition(":")
+        return f"{kind}:{self.taxonomy.resolve(name)}" if kind == "subtree" else kind.replace("1k", "1K") + colon + name
 
     def answer(self, label: Label) -> dict[str, Any]:
         answer = label.as_dict()
