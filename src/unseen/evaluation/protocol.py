@@ -115,6 +115,7 @@ def evaluate(
     say: Callable[[str], None] = lambda message: None,
     photos_of: str = "auto",
     sure: float | None = 0.9,
+    processes: Processes | None = None,
 ) -> Evaluation:
     """Rank the true class of every photo in one or more folders (or feature stores) among the candidates.
 
@@ -136,6 +137,7 @@ def evaluate(
         photos_of: Which photos count where seen classes were added to the list: `unseen`, `seen`, `both`; `auto`: in
             each folder those of the list, and those of seen classes only where it has no others.
         sure: The sureness of the verdicts that are judged; None: no verdicts, which is faster.
+        processes: Those of torchrun, to share the photos among them; all return the same.
 
     >>> from pathlib import Path
     >>> import unseen
@@ -154,20 +156,9 @@ def evaluate(
     {'hit@1': 100.0, 'hit@2': 100.0}
     """
     found = evaluate_lists(
-        model,
-        images,
-        [candidates],
-        with_seen,
-        seen_shift,
-        ties,
-        ks,
-        novelty,
-        workers,
-        show_progress,
-        say,
-        photos_of,
-        sure,
-    )
+        model, images, [candidates], with_seen, seen_shift, ties, ks, novelty, workers, show_progress, say, photos_of,
+        sure, processes,
+    )  # fmt: skip
     return found[0]
 
 
@@ -189,8 +180,7 @@ def evaluate_lists(
 ) -> list[Evaluation]:
     """`evaluate` over several lists of candidates, for which the features are read once.
 
-    Under torchrun, give the `processes`: each reads its share of the classes, and all return the same results, exactly
-    those of one process alone.
+    With `processes`, each reads its share of the classes, and all return what one process alone would, exactly.
     """
     shift = None if seen_shift is None else _chosen("seen_shift", seen_shift, model.bundle, "seen_shift")
     novelty = None if novelty is None else _chosen("novelty", novelty, model.bundle, "novelty_threshold")

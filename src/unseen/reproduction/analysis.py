@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from unseen.evaluation.protocol import evaluate
 from unseen.reproduction.recipe import Row
 from unseen.reproduction.tables import Reproduction, read_result
 from unseen.runtime.files import write_atomically
+
+if TYPE_CHECKING:
+    from unseen.runtime.processes import Processes
 
 ROWS = (
     Row("DGP", "dgp"),
@@ -41,22 +44,24 @@ def analyse(work: Reproduction) -> dict[str, Any]:
     for row in [row for row in done if row in ROWS] if level.unseen is not None else ():
         model = work.model(row)
         unseen = work.store(model, level.unseen)
-        result["by_distance"][row.label] = _by_distance(model, unseen, level.candidates("all"))
+        result["by_distance"][row.label] = _by_distance(model, unseen, level.candidates("all"), work.processes)
         if level.seen_val is not None:
             both = [unseen, work.store(model, level.seen_val)]
-            curve = evaluate(model, both, level.candidates("2-hops+1K"), show_progress=False, sure=None).curve
-            result["trade_off"][row.label] = _curve(curve)
+            found = evaluate(model, both, level.candidates("2-hops+1K"), show_progress=False, sure=None,
+                             processes=work.processes)  # fmt: skip
+            result["trade_off"][row.label] = _curve(found.curve)
     if work.is_first:
         write_atomically(place, json.dumps(result, indent=1).encode())
     return result
 
 
-def _by_distance(model, store, candidates: str) -> dict[str, dict[str, float]]:
+def _by_distance(model, store, candidates: str, processes: Processes | None) -> dict[str, dict[str, float]]:
     """Class-averaged Hit@1 by hops to the nearest seen class."""
     taxonomy = model.bundle.taxonomy
     hops = taxonomy.hops_from(model.bundle.seen_ids)
     groups = defaultdict(list)
-    for entry in evaluate(model, store, candidates, show_progress=False, sure=None).per_class:
+    found = evaluate(model, store, candidates, show_progress=False, sure=None, processes=processes)
+    for entry in found.per_class:
         groups[int(hops[taxonomy.index(entry["id"])])].append(entry["hit@1"])
     return {str(h): {"hit@1": round(float(np.mean(v)), 2), "classes": len(v)} for h, v in sorted(groups.items())}
 
