@@ -95,6 +95,13 @@ def test_the_table_can_be_used_as_it_is(tmp_path):
     }  # fmt: skip
 
 
+def test_plurals_and_sizes_of_a_noun_do_not_rename_it(tmp_path):
+    file = tmp_path / "new.csv"
+    file.write_text(to_csv(suggest(["okapis", "Electric guitar 2 kg", "okapi"])))
+    assert [row["name"] for row in csv.DictReader(file.open())] == ["okapi", "electric guitar"]
+    assert {node.id for node in read_additions(file, Taxonomy.imagenet())} == {OKAPI, ELECTRIC_GUITAR}
+
+
 def test_a_class_without_a_place_is_refused_until_it_has_one(tmp_path):
     file = tmp_path / "new.csv"
     file.write_text(to_csv(suggest(["qqxzv"])))

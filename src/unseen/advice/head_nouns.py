@@ -9,6 +9,8 @@ from unseen.taxonomy import Taxonomy
 from unseen.taxonomy.search import plain
 
 PLURALS = (("ies", "y"), ("ves", "f"), ("es", ""), ("s", ""))
+UNIT = "v|w|l|ml|cl|m|cm|mm|km|kg|g|mg|oz|lbs?|in|inch|ft|gb|tb|mb|hz|mah|x|pcs?|pack|ct"
+AMOUNT = rf"x?\d+(?:[.,x/]\d+)*(?: ?(?:{UNIT}))?|xs|x{{1,3}}l"  # "18V", "5.5 L", "2 pack", "XL"
 SHORTEST = 3  # letters of a noun that ends a compound, and of what is before it at least one less
 
 
@@ -23,8 +25,11 @@ class HeadNoun:
 
 
 def spell_out(name: str) -> str:
-    """The name in plain words: "E-Scooters" is "electric scooters"."""
-    return re.sub(r"^e (?=\w)", "electric ", plain(re.sub(r"[^\w\s'-]", " ", name)))
+    """The name in plain words, without sizes and remarks: "E-Scooters XL (2 pack)" is "electric scooters"."""
+    text = re.sub(r"\([^)]*\)", " ", name)
+    text = re.sub(rf"(?i)(?<![\w'-])(?:{AMOUNT})(?![\w-])", " ", text)
+    words = plain(re.sub(r"[^\w\s'-]", " ", text)) or plain(re.sub(r"[^\w\s'-]", " ", name))
+    return re.sub(r"^e (?=\w)", "electric ", words)
 
 
 def senses_of(text: str, wordnet: Taxonomy) -> tuple[str, ...]:
@@ -42,7 +47,10 @@ def find_head(name: str, wordnet: Taxonomy) -> HeadNoun:
     given = senses_of(plain(name), wordnet)
     if given:
         return HeadNoun(plain(name), given, True, False)
-    words = spell_out(name).split()
+    spelt = spell_out(name)
+    if spelt != plain(name) and (given := senses_of(spelt, wordnet)):
+        return HeadNoun(spelt, given, True, False)
+    words = re.split(r"(?<=\w) (?:with|without|for|from) ", spelt)[0].split()  # a case for phones is a case
     for start in range(len(words)):
         ids = senses_of(" ".join(words[start:]), wordnet)
         if ids:

@@ -20,6 +20,7 @@ from unseen.runtime.text import slug
 from unseen.taxonomy import Sense, Taxonomy
 from unseen.taxonomy.draft import describe_parent
 from unseen.taxonomy.readers import read_text
+from unseen.taxonomy.search import plain
 
 FIELDS = ("id", "name", "parent", "definition", "note")
 OFFERED = 3  # places for a new class
@@ -160,5 +161,13 @@ def to_csv(suggestions: Sequence[Suggestion], wordnet: Taxonomy | None = None) -
     writer.writerow(FIELDS)
     for item in suggestions:
         parents = [describe_parent(wordnet.sense(id)) for id in item.parent.split("|") if id]
-        writer.writerow([item.id, item.name, "|".join(parents), item.definition, item.note])
+        writer.writerow([item.id, _own_names(item, wordnet), "|".join(parents), item.definition, item.note])
     return text.getvalue()
+
+
+def _own_names(item: Suggestion, wordnet: Taxonomy) -> str:
+    """Of a noun of WordNet only its own names, since a row may not rename a class: "okapis" is okapi."""
+    if not item.known:
+        return item.name
+    own = set(map(plain, wordnet.sense(item.id).lemmas))
+    return "|".join(name for name in item.name.split("|") if plain(name) in own) or wordnet.name(item.id)
