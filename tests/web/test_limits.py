@@ -14,15 +14,15 @@ from contextlib import contextmanager
 
 import httpx
 import pytest
-import uvicorn
+from fastapi.testclient import TestClient
 
 from support.colours import network, photo
+from support.serving import renamed, running
 from unseen.photos import UnreadablePhoto
 from unseen.web import batching, connections, limits, service
 from unseen.web.app import create_app
 from unseen.web.metrics import ROUTES
 from unseen.web.names import escape_hidden
-from unseen.web.server import bind
 
 SPOOF = "gpj.\u202eexe"  # shown as exe.jpg, and not what it is
 
@@ -34,21 +34,6 @@ def address(service, monkeypatch):
     monkeypatch.setattr(limits, "BODY_SECONDS", 0.5)
     with running(create_app(service)) as address:
         yield address
-
-
-@contextmanager
-def running(app, **options):
-    bound = bind("127.0.0.1", 0)
-    config = {"http": connections.ImpatientProtocol, "log_level": "warning", "access_log": False}
-    server = uvicorn.Server(uvicorn.Config(app, **config, **options))
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, daemon=True)
-    thread.start()
-    while not server.started:
-        time.sleep(0.01)
-    yield bound.getsockname()[:2]
-    server.should_exit = True
-    thread.join(10)
-    bound.close()
 
 
 @contextmanager
@@ -273,3 +258,17 @@ def test_metrics(client):
 def test_every_route_is_counted_apart(service):
     known = {re.sub(r":path", "", path) for path in create_app(service).openapi()["paths"]}
     assert known <= set(ROUTES)
+
+
+def test_names_that_are_in_a_bundle_already_come_as_escapes(colour_models):
+    """JSON means the same with them, and neither a terminal nor a log is turned around."""
+    spoofed = service.Service({"steep": renamed(colour_models["steep"], "moss", f"<b>{SPOOF}\x9b</b>")})
+    client = TestClient(create_app(spoofed), base_url="http://127.0.0.1:8000")
+    for answer in (
+        client.get("/api/classes/moss"),
+        client.get("/api/classes", params={"query": "<b>gpj"}),
+        client.post("/api/classify", files={"files": photo("green")}, data={"k": 9}),
+    ):
+        assert answer.content.isascii() and b"\\u202e" in answer.content, answer.url
+        assert "\u202e" in json.dumps(answer.json(), ensure_ascii=False)
+    spoofed.close()

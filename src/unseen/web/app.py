@@ -19,7 +19,7 @@ from unseen.web.api import make_router
 from unseen.web.guard import Guard
 from unseen.web.limits import BodyLimit
 from unseen.web.metrics import Metrics, MetricsMiddleware
-from unseen.web.names import SHOWN_ONLY
+from unseen.web.names import SHOWN_ONLY, PlainJSONResponse
 from unseen.web.service import Refused, Service
 from unseen.web.token import TokenGuard
 
@@ -41,7 +41,14 @@ def create_app(
     the `token`, if there is one. `metrics` are those that several processes share."""
     metrics = metrics or Metrics()
     # FastAPI's own documentation pages load scripts from elsewhere; ours is static/docs.html.
-    app = FastAPI(title="unseen", version=__version__, description=DESCRIPTION, docs_url=None, redoc_url=None)
+    app = FastAPI(
+        title="unseen",
+        version=__version__,
+        description=DESCRIPTION,
+        docs_url=None,
+        redoc_url=None,
+        default_response_class=PlainJSONResponse,
+    )
     app.add_middleware(BodyLimit)
     app.add_middleware(TokenGuard, token=token)
     app.add_middleware(Guard, host=host, more=tuple(allowed_hosts))
@@ -75,8 +82,8 @@ def create_app(
 # Starlette calls a handler only with the errors that it was added for, but its types say that any may come.
 def _mistake(request: Request, error: Any) -> JSONResponse:
     if isinstance(error, Refused):
-        return JSONResponse({"error": str(error)} | error.more, error.status)
-    return JSONResponse({"error": str(error)}, 400)
+        return PlainJSONResponse({"error": str(error)} | error.more, error.status)
+    return PlainJSONResponse({"error": str(error)}, 400)
 
 
 def _invalid(request: Request, error: Any) -> JSONResponse:
@@ -88,16 +95,16 @@ def _invalid(request: Request, error: Any) -> JSONResponse:
         problems.append(f"{field}: {'It holds control or direction characters' if hidden else item['msg']}")
     if any(text.startswith("files: ") for text in problems):
         problems.append("Send one photo or more in the multipart field `files`")
-    return JSONResponse({"error": ". ".join(problems) + "."}, 422)
+    return PlainJSONResponse({"error": ". ".join(problems) + "."}, 422)
 
 
 def _http(request: Request, error: Any) -> JSONResponse:
     text = f"There is nothing at {request.url.path}. The API is described at /docs."
-    return JSONResponse(
+    return PlainJSONResponse(
         {"error": text if error.status_code == 404 else str(error.detail)}, error.status_code, error.headers
     )
 
 
 def _unexpected(request: Request, error: Exception) -> JSONResponse:
     logging.getLogger("unseen.web").error("%s %s failed", request.method, request.url.path, exc_info=error)
-    return JSONResponse({"error": "Internal error: the server's terminal shows the details."}, 500)
+    return PlainJSONResponse({"error": "Internal error: the server's terminal shows the details."}, 500)

@@ -5,7 +5,7 @@ import { el, icon, notify } from "./dom.js";
 import { addFiles } from "./photos.js";
 import { frame } from "./pictures.js";
 import { ranking } from "./state.js";
-import { verdictText } from "./words.js";
+import { shown, verdictText } from "./words.js";
 
 const PAUSE = 700; // milliseconds between two looks
 
@@ -66,11 +66,11 @@ export async function liveCamera() {
     if (!looking || !video.videoWidth) continue;
     try {
       const answer = (await api.classify(await frame(video), "live", ranking())).photos[0];
-      const words = verdictText(answer.verdict);
+      const words = shown(verdictText(answer.verdict));
       if (words !== says.textContent) says.textContent = words; // a screen reader hears changes only
-      guess.textContent = answer.guesses[0] ? `Best guess: ${answer.guesses[0].title}` : "";
+      guess.textContent = answer.guesses[0] ? shown(`Best guess: ${answer.guesses[0].title}`) : "";
     } catch (error) {
-      says.textContent = error.message;
+      says.textContent = shown(error.message);
     }
   }
 }

@@ -3,7 +3,7 @@
 import { el, legend } from "./dom.js";
 import { searchBox } from "./search.js";
 import { choose, competes, info, on, state, SURENESS } from "./state.js";
-import { number } from "./words.js";
+import { number, shown } from "./words.js";
 
 const KINDS = [
   ["any", "Anything"],
@@ -31,7 +31,7 @@ export function startControls() {
   );
   const draw = () => {
     for (const part of parts) part.draw();
-    chosenWord.textContent = candidates.word();
+    chosenWord.textContent = shown(candidates.word());
   };
   for (const event of ["settings", "bundles", "ranked", "answers"]) on(event, draw);
   // On a phone the photo comes first: the settings are folded away.

@@ -1,6 +1,6 @@
 // Building blocks of the page. Text is only ever set as text, so that a class named <script> is shown, not run.
 
-import { known, markWords, supportSentence } from "./words.js";
+import { known, markWords, shown, supportSentence } from "./words.js";
 
 /** An element: el("a", {href: "#x", class: "y", onclick: f}, "text", child, ...). */
 export function el(tag, attributes = {}, ...children) {
@@ -12,16 +12,20 @@ export function svg(tag, attributes = {}, ...children) {
   return fill(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
 }
 
+const SAID = new Set(["title", "alt", "aria-label", "placeholder"]); // attributes that people read
+
 function fill(node, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
     if (value === null || value === undefined) continue;
     if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else if (SAID.has(name)) node.setAttribute(name, shown(String(value)));
     else if (name.startsWith("aria-"))
       node.setAttribute(name, value); // "false" is a value there
     else if (value === false) continue;
     else node.setAttribute(name, value === true ? "" : value);
   }
-  node.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
+  const given = children.flat().filter((child) => child !== null && child !== undefined && child !== false);
+  node.append(...given.map((child) => (typeof child === "string" ? shown(child) : child)));
   return node;
 }
 
@@ -88,7 +92,7 @@ export function skeleton(lines = 3) {
 
 /** Tell a screen reader. */
 export function announce(text) {
-  document.getElementById("status").textContent = text;
+  document.getElementById("status").textContent = shown(text);
 }
 
 let noticeTimer;

@@ -6,7 +6,7 @@ import { rerank } from "./photos.js";
 import { searchBox } from "./search.js";
 import { info, loadBundles, on, state } from "./state.js";
 import { taughtOnly, unlearn } from "./teach.js";
-import { number, percent } from "./words.js";
+import { number, percent, shown } from "./words.js";
 
 const PAUSE = 250; // milliseconds after the last key
 const FIRST_PLACES = 5;
@@ -113,7 +113,7 @@ async function add(name, definition) {
     announce(`Added ${answer.added.at(-1).name}. It takes part in the answers now.`);
     drawChips();
   } catch (error) {
-    problem.textContent = error.message;
+    problem.textContent = shown(error.message);
     problem.hidden = false;
   }
   submit.disabled = state.readOnly;
@@ -310,7 +310,7 @@ function saveForm() {
       const answer = await api.save({ name: name.value, bundle: state.bundle });
       told.replaceChildren("Saved. Use it with ", el("code", {}, answer.command));
     } catch (error) {
-      told.textContent = error.message;
+      told.textContent = shown(error.message);
       told.classList.add("problem");
     }
   });

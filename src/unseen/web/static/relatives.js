@@ -1,6 +1,7 @@
 // The relatives of a class: those that it borrows from, drawn as a small tree with their shares.
 
 import { el, svg } from "./dom.js";
+import { shown } from "./words.js";
 
 const ROW = 30;
 
@@ -128,14 +129,14 @@ const ruler = document.createElement("canvas").getContext("2d");
 function fit(text, names, space, weight) {
   ruler.font = `${weight} 13.5px ${getComputedStyle(document.body).fontFamily}`;
   const wide = (words) => ruler.measureText(words).width;
-  let shown = names.join(" › ");
-  let kept = names.slice();
-  while (wide(shown) > space && kept.length > 1) {
+  let kept = names.map(shown);
+  let line = kept.join(" › ");
+  while (wide(line) > space && kept.length > 1) {
     kept = kept.slice(1);
-    shown = `… › ${kept.join(" › ")}`;
+    line = `… › ${kept.join(" › ")}`;
   }
-  while (wide(shown) > space && shown.length > 4) shown = `${shown.slice(0, -2).trimEnd()}…`;
-  text.textContent = shown;
+  while (wide(line) > space && line.length > 4) line = `${line.slice(0, -2).trimEnd()}…`;
+  text.textContent = line;
 }
 
 /** The same for those who cannot see the drawing. */

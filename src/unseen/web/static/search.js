@@ -3,6 +3,7 @@
 import * as api from "./api.js";
 import { el, icon, mark } from "./dom.js";
 import { state } from "./state.js";
+import { shown } from "./words.js";
 
 const PAUSE = 120; // milliseconds after the last key
 let boxes = 0;
@@ -54,7 +55,7 @@ export function searchBox({
   }
 
   function pick(chosen) {
-    input.value = keep ? chosen.name : "";
+    input.value = keep ? shown(chosen.name) : "";
     close();
     if (chosen.add) onadd(chosen.add);
     else onpick(chosen);

@@ -5,6 +5,7 @@ import { el, mark, redraw, skeleton, support } from "./dom.js";
 import { cellsOf, heatOf, paint } from "./heat.js";
 import { drawTree } from "./relatives.js";
 import { state } from "./state.js";
+import { shown } from "./words.js";
 
 const reasons = new Map(); // [model, id] -> promise of the explanation
 
@@ -81,9 +82,11 @@ async function showPhotoPart(place, photo, guess, others) {
   function draw() {
     const other = others.find((one) => one.id === select.value);
     paint(canvas, photo, cellsOf(photo, guess.id, other?.id));
-    told.textContent = other
-      ? `Orange speaks for ${guess.title}, blue for ${other.title}.`
-      : `The stronger the orange, the more that part speaks for ${guess.title}. Together the parts are its whole score.`;
+    told.textContent = shown(
+      other
+        ? `Orange speaks for ${guess.title}, blue for ${other.title}.`
+        : `The stronger the orange, the more that part speaks for ${guess.title}. Together the parts are its whole score.`,
+    );
   }
 }
 

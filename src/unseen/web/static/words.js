@@ -1,5 +1,13 @@
 // What the page says, in words.
 
+// Not shown, but they change what is: as in unseen/web/names.py.
+const HIDDEN =
+  /[\u0000-\u0008\u000e-\u001b\u007f-\u0084\u0086-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]/g;
+
+/** A text from elsewhere, with \u202e where it has such a character, so that everyone sees that it has. */
+export const shown = (text) =>
+  text.replace(HIDDEN, (hidden) => `\\u${hidden.charCodeAt(0).toString(16).padStart(4, "0")}`);
+
 const WITHOUT_ARTICLE = new Set(
   "clothing equipment food foodstuff furniture furnishing produce water jewelry footwear headgear glassware".split(" "),
 );
