@@ -43,6 +43,9 @@ class CalibratedScorer(Scorer):
         above, way = way_up(taxonomy, seen, unseen)
         self.climb = torch.from_numpy(above).to(self.device), torch.from_numpy(way).to(self.device)
 
+    def _takes_shortlist(self, photos: int) -> bool:
+        return False  # a probability depends on the scores of all classes
+
     def _scores(self, points: Tensor, buffer: Tensor) -> Tensor:
         scores = super()._scores(points[:, : self._split], buffer)
         logits = points[:, self._split :].to(self.device, torch.float32) @ self._head.T

@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import torch
@@ -20,6 +21,7 @@ from torch import Tensor
 
 from unseen.errors import UnseenError
 from unseen.runtime.threads import separate_threads, thread_count
+from unseen.scoring.shortlist import FEW_PHOTOS, MANY, Shortlist, can_scan
 
 MISSED = 2**62
 """The count of greater scores that stands for "never a hit", where the model has no answer for the true class."""
@@ -92,6 +94,8 @@ class Scorer:
         self._source = _as_tensor(classifiers)
         fits = 4 * len(self.columns) * self.width <= matrix_budget
         self._matrix = self._piece(slice(None)) if fits else None
+        # Made when it is first needed, once for all copies.
+        self._shortlist = cache(lambda: Shortlist(len(self.columns), classifiers.shape[1], self._rows))
 
     def top_k(self, points: np.ndarray | Tensor, k: int) -> tuple[np.ndarray, np.ndarray]:
         """(rows int64, scores float32), both n x k: the best candidates, best first; of equal ones, the lowest row.
@@ -103,6 +107,10 @@ class Scorer:
         best_rows = np.full((len(points), k), -1, np.int64)
         best_scores = np.full((len(points), k), -np.inf, np.float32)
         n = min(k, len(self.columns))
+        if n and self._takes_shortlist(len(points)):
+            for place, point in enumerate(self._checked(points)):
+                best_rows[place, :n], best_scores[place, :n] = self._best_of_shortlist(point[None], n)
+            return best_rows, best_scores
 
         def find(block: slice, scores: Tensor) -> None:
             if self.seen_shift:
@@ -113,6 +121,25 @@ class Scorer:
 
         self._for_blocks(points if n else points[:0], find)
         return best_rows, best_scores
+
+    def _takes_shortlist(self, photos: int) -> bool:
+        return photos <= FEW_PHOTOS and len(self.columns) >= MANY and can_scan(self.device)
+
+    def _best_of_shortlist(self, point: Tensor, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """`top_k` of one photo among very many classes: the same rows and scores, without the scores of all."""
+        shift = torch.zeros(len(self.columns))
+        shift[self.groups[0]] = self.seen_shift
+        photos = self._photos(point)
+        columns = self._shortlist().find(photos[:1], k, shift)
+        scores = torch.empty(len(photos), len(columns))
+        for part in torch.arange(len(columns)).split(CLASSES):
+            # At least FEW of them, for the same rounding; the first ones once more.
+            some = torch.cat([columns[part], columns[:1].expand(max(0, FEW - len(part)))])
+            found = torch.empty(len(photos), len(some))
+            _product(photos, self._rows(some.numpy()), found)
+            scores[:, part] = found[:, : len(part)]
+        values, columns = self._sorted(scores[:1] - shift[columns], columns[None])
+        return self.columns[columns[0, :k].numpy()], values[0, :k].numpy()
 
     def ranks(self, points: np.ndarray | Tensor, labels: np.ndarray) -> Ranks:
         """Where the true class, `labels` (n, rows of the class matrix), stands among the candidates."""
@@ -175,9 +202,7 @@ class Scorer:
 
         On a CPU each thread has blocks of its own, unless there are too few photos. Work may change the scores.
         """
-        points = _as_tensor(points)
-        if points.ndim != 2 or points.shape[1] != self.width:
-            raise UnseenError(f"Points of shape {tuple(points.shape)}; the classifiers need (photos, {self.width}).")
+        points = self._checked(points)
         threads = thread_count(self.device)
         most = min(PHOTOS, self._budget // (4 * max(len(self.columns), 1) * threads))
         size = max(FEW, min(most, max(WORTH_A_THREAD, -(-len(points) // threads))))
@@ -195,6 +220,12 @@ class Scorer:
                 for _ in pool.map(do, blocks):  # raises what went wrong
                     pass
 
+    def _checked(self, points: np.ndarray | Tensor) -> Tensor:
+        points = _as_tensor(points)
+        if points.ndim != 2 or points.shape[1] != self.width:
+            raise UnseenError(f"Points of shape {tuple(points.shape)}; the classifiers need (photos, {self.width}).")
+        return points
+
     @contextmanager
     def _buffer(self, rows: int) -> Iterator[Tensor]:
         """Memory for scores, kept from block to block and call to call: the first touch of fresh memory is slow."""
@@ -208,20 +239,29 @@ class Scorer:
         self._buffers.append(buffer)
 
     def _scores(self, points: Tensor, buffer: Tensor) -> Tensor:
+        photos = self._photos(points)
+        scores = buffer[: len(photos)]
+        for at in range(0, len(self.columns), CLASSES):
+            # The last piece begins a little earlier than it might: a few columns alone would be rounded otherwise.
+            piece = slice(max(0, min(at, len(self.columns) - FEW)), min(at + CLASSES, len(self.columns)))
+            _product(photos, self._rows(piece), scores[:, piece])
+        return scores[: len(points)]
+
+    def _photos(self, points: Tensor) -> Tensor:
+        """Points on the device, FEW or more: zeros follow where there are not so many."""
         photos = points.to(self.device, torch.float32)
         if not torch.isfinite(photos).all():
             raise UnseenError("Features hold NaN or infinity: check the network and its weights.")
         if len(photos) < FEW:
             photos = torch.cat([photos, photos.new_zeros(FEW - len(photos), photos.shape[1])])
-        scores = buffer[: len(photos)]
-        for at in range(0, len(self.columns), CLASSES):
-            piece = slice(at, min(at + CLASSES, len(self.columns)))
-            matrix = self._piece(piece) if self._matrix is None else self._matrix[piece]
-            _product(photos, matrix, scores[:, piece])
-        return scores[: len(points)]
+        return photos
 
-    def _piece(self, columns: slice) -> Tensor:
+    def _rows(self, columns: slice | np.ndarray) -> Tensor:
         """Classifiers of some columns, float32 on the device."""
+        return self._piece(columns) if self._matrix is None else self._matrix[columns]
+
+    def _piece(self, columns: slice | np.ndarray) -> Tensor:
+        """`_rows` of the matrix as it was given."""
         rows = self.columns[columns]
         consecutive = len(rows) and rows[-1] - rows[0] + 1 == len(rows) and (np.diff(rows) == 1).all()
         # A slice of the source is a view; picking rows copies them.
