@@ -225,7 +225,7 @@ def _result(tally: Tally, unreadable: int, with_seen: bool, ties: str, shift: fl
 
 def _plan(store: Any, tally: Tally, photos_of: str, say: Callable[[str], None]) -> dict[str, int]:
     """Folder -> place of its class among the candidates, for the folders whose photos count."""
-    bundle, folders = tally.bundle, store.classes()
+    bundle, folders = tally.bundle, dict[str, int](store.classes())
     meant = match_folders(list(folders), bundle.taxonomy, tally.position)
     shown = {meant.get(folder, folder) for folder, photos in folders.items() if photos}
     counted = _counted(shown & tally.position.keys(), tally.own_list, set(bundle.seen_ids), photos_of, say)

@@ -139,7 +139,10 @@ class PhotoClasses:
 
     def mean(self) -> np.ndarray:
         """D, of all photos, in double precision."""
-        return sum(photos.sum(axis=0, dtype=np.float64) for _, photos in self.chunks()) / max(self.photos, 1)
+        total = np.zeros(self.width)
+        for _, photos in self.chunks():
+            total += photos.sum(axis=0, dtype=np.float64)
+        return total / max(self.photos, 1)
 
     def second_moment(self) -> np.ndarray:
         """X'X in double precision (D x D), without a copy of X in it."""
