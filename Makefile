@@ -56,7 +56,7 @@ docs: .venv/.installed-dev ## the documents and the API reference, as a site in 
 
 audit: .venv/.installed ## are there known weaknesses in the versions of constraints.txt? Asks a public database
 	$(BIN)/python -m pip install --quiet pip-audit
-	$(BIN)/pip-audit --requirement constraints.txt --no-deps --disable-pip
+	$(BIN)/pip-audit --strict --requirement constraints.txt --no-deps --disable-pip
 
 lint: .venv/.installed-dev ## mend what ruff can mend, and format
 	$(BIN)/ruff check --fix .

@@ -249,6 +249,17 @@ def test_an_archive_of_many_files_lists_some(tmp_path):
     assert "contains 200 files" in message and "#9.txt, ..." in message and "#10.txt" not in message
 
 
+def test_an_archive_whose_file_has_no_name(tmp_path):
+    content = bytearray(packed("STORED"))
+    entry = content.index(b"PK\x01\x02")
+    content[entry + 28 : entry + 30] = b"\0\0"  # the length of the name
+    del content[entry + 46 : entry + 46 + len("glove.txt")]
+    end = content.index(b"PK\x05\x06")
+    content[end + 12] -= len("glove.txt")  # the size of the list of files
+    (tmp_path / "archive.zip").write_bytes(content)
+    assert refusal(tmp_path / "archive.zip").startswith(f"{tmp_path / 'archive.zip'}#: cannot be unpacked")
+
+
 def packed(kind: str) -> bytes:
     """A file of word vectors in an archive of that kind."""
     if kind == "gzip":

@@ -61,4 +61,5 @@ def test_every_installation_of_the_tests_is_pinned():
 
 
 def test_the_workflow_asks_for_known_weaknesses():
-    assert "pip-audit --requirement constraints.txt" in WORKFLOW and "schedule:" in WORKFLOW
+    strict = "pip-audit --strict --requirement constraints.txt"  # else it passes where nothing could be asked about
+    assert strict in WORKFLOW and strict in (ROOT / "Makefile").read_text() and "schedule:" in WORKFLOW

@@ -113,7 +113,7 @@ def _open_member(path: Path, raw: IO[bytes], member: str | None) -> Iterator[Str
         files = {
             item.filename: item
             for item in archive.infolist()
-            if not item.is_dir() and not item.filename.startswith("__MACOSX/")
+            if not item.filename.endswith("/") and not item.filename.startswith("__MACOSX/")  # is_dir() fails on ""
         }
         choices = ", ".join(f"{path}#{name}" for name in [*files][:MOST_NAMES]) + ", ..." * (len(files) > MOST_NAMES)
         if not files:
