@@ -66,6 +66,9 @@ def test_resolve_suggests_what_may_have_been_meant():
         Taxonomy.imagenet().resolve("zebr")
     with pytest.raises(UnseenError, match=r"neither an id nor a name in this hierarchy\. Did you mean okapi"):
         Taxonomy.imagenet().resolve("okapy")
+    for missing_a_digit in (Taxonomy.imagenet().resolve, Taxonomy.imagenet().index):
+        with pytest.raises(UnseenError, match=r"Did you mean n02113335 \(poodle\)\?"):
+            missing_a_digit("n0211333")
 
 
 def test_what_may_be_meant_by_an_unknown_id():

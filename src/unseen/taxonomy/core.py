@@ -322,7 +322,7 @@ class Taxonomy:
             raise UnseenError(f"{text!r} names {len(senses)} classes; use the id of the one you mean:\n{listed}")
         near = [f"{sense.name} ({sense.id})" for sense in self.search(text, 3)]
         if not near:
-            near = close_matches(text, (name for names in self.lemmas for name in names))
+            near = close_matches(text, (name for names in self.lemmas for name in names)) or near_ids([text], self)
         raise UnseenError(f"{text!r} is neither an id nor a name in this hierarchy.{did_you_mean(near)}")
 
     # --- other taxonomies ---------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
+from os.path import commonprefix
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -89,8 +90,17 @@ def near_ids(unknown: Sequence[str], taxonomy: Taxonomy, most: int = 3) -> list[
     found: list[str] = []
     for text in unknown[:most]:
         senses = taxonomy.senses(text)
-        found += [f"{sense.id} ({sense.name})" for sense in senses[:2]] or close_matches(text, taxonomy.ids, 1)
+        found += [f"{sense.id} ({sense.name})" for sense in senses[:2]] or _near_id(text, taxonomy)
     return list(dict.fromkeys(found))
+
+
+def _near_id(text: str, taxonomy: Taxonomy) -> list[str]:
+    """The id spelt most like this one: of many numbers that are, the one that begins alike the longest."""
+    close = close_matches(text, taxonomy.ids, 20)
+    if not close:
+        return []
+    id = max(close, key=lambda id: len(commonprefix([text.lower(), id.lower()])))
+    return [id if taxonomy.name(id) == id else f"{id} ({taxonomy.name(id)})"]
 
 
 def did_you_mean(suggestions: Sequence[str]) -> str:
