@@ -104,6 +104,31 @@ def test_fuzzed_inputs_follow_from_their_seed_and_find_a_careless_reader(tmp_pat
     assert careful["problem"] is None and careful["inputs"] == 200
 
 
+def test_counts_are_kept_added_up_and_told(tmp_path):
+    from torture_report import page
+    from torture_tally import Tally, add
+
+    first, second = Tally(), Tally()
+    assert Tally.read(tmp_path / "none.json") == first
+    first.trials["0"], first.points["train"] = 9, 42
+    first.counts.update({"kill: train": 3, "kill at a time: train": 1, "race: train": 1})
+    second.trials.update({"0": 1, "1": 2})
+    second.counts.update({"kill: train": 1200, "fuzz: names": 50, "fuzz, refused: names": 20})
+    second.note_slowest("names", 0.25)
+    for number in range(2):
+        second.findings.append({"what": "fuzz: names", "problem": f"KeyError: 'a' (seed {number}, ...)"})
+    for name, tally in {"first": first, "second": second}.items():
+        tally.save(tmp_path / name)
+        assert Tally.read(tmp_path / name) == tally
+    both = add([first, second])
+    assert both.summary()["kills"] == 1204 and both.summary()["seeds"] == {"0": 10, "1": 2}
+    told = page(both, ["Names are told."])
+    assert "1,204 kills, 1 other blows and 50 fuzzed inputs (20 of them refused" in told
+    assert "| train | 42 | 1,203 | 1 |  |  | 1 |" in told and "| names | 50 | 20 | 0.25 |" in told
+    assert "- fuzz: names: KeyError: 'a' (2 times)" in told and "Mended since:\n\n- Names are told.\n" in told
+    assert page(first).endswith("## Findings\n\nNone.\n")
+
+
 @pytest.mark.slow
 def test_commands_survive_a_short_trial(tmp_path):
     options = ["--minutes", "0.2", "--seed", "5", "--kinds", "kill,full disk", "--folder", tmp_path]
