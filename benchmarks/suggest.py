@@ -1,9 +1,10 @@
 """How often `suggest` finds the right place for everyday names that WordNet lacks: everyday-names.csv.
 
 A name is right where its parent is at most two steps from the true one (or from one of them, where several are). One
-half of the names, by a hash, is for choosing weights (tools/tune_suggest.py), the other for reporting:
+half of the names, by a hash, is for choosing weights (tools/tune_suggest.py), the other for reporting. fresh-names.csv
+is a second list to report on, written before any suggestion for it was seen:
 
-    python benchmarks/suggest.py                 the report half; --half develop for the other
+    python benchmarks/suggest.py                 the report half; --half develop or fresh for the others
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from unseen.advice.suggestions import suggest
 from unseen.taxonomy import Taxonomy
 
 NAMES = Path(__file__).with_name("everyday-names.csv")
+FRESH = Path(__file__).with_name("fresh-names.csv")
 HALVES = ("develop", "report")
 STEPS = 2
 
@@ -33,8 +35,11 @@ class Everyday:
 
 
 def read_half(half: str) -> list[Everyday]:
-    with NAMES.open(encoding="utf-8", newline="") as file:
+    """The names of a half, or with "fresh" those of the second list."""
+    with (FRESH if half == "fresh" else NAMES).open(encoding="utf-8", newline="") as file:
         names = [Everyday(row["list"], row["name"], tuple(row["parent"].split("|"))) for row in csv.DictReader(file)]
+    if half == "fresh":
+        return names
     return [name for name in names if HALVES[int(hashlib.sha256(name.name.encode()).hexdigest(), 16) % 2] == half]
 
 
@@ -60,7 +65,7 @@ def measure(lists: list[list[Everyday]]) -> dict:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--half", choices=HALVES, default="report")
+    parser.add_argument("--half", choices=(*HALVES, "fresh"), default="report")
     parser.add_argument("--wrong", action="store_true", help="list the names that are wrong")
     options = parser.parse_args()
     names = read_half(options.half)
