@@ -177,7 +177,7 @@ def page(results: list[dict]) -> str:
 Made-up features of up to {many:,} photos, {FEATURES:,} each in half precision ({many * FEATURES * 2 / 1e9:.1f} GB on
 disk), in a feature store as `unseen features` writes it, of {SEEN} seen classes. `read` reads them and checks their
 checksums, `evaluate` also ranks every photo among {CANDIDATES:,} candidates. The methods learn with settings given:
-{_told()}.
+{_told(names)}.
 
 Seconds are the processor's, of all threads; they count the hierarchy and the class vectors too, which take the same
 time for any number of photos. *ms a photo more* is what each further photo adds, from {sizes[-2]:,} to {many:,}. MB is
@@ -210,9 +210,11 @@ def _growth(by: dict, names: list[str], sizes: list[int]) -> str:
     return f"{min(ratios):.1f} to {max(ratios):.1f} times, for {sizes[-1] / sizes[-2]:.0f} times the photos"
 
 
-def _told() -> str:
-    return "; ".join(f"{name} {', '.join(f'{key} {value:g}' for key, value in given.items())}"
-                     for name, given in GIVEN.items())  # fmt: skip
+def _told(names: list[str]) -> str:
+    given = {
+        name: ", ".join(f"{key} {value:g}" for key, value in GIVEN[name].items()) for name in names if name in GIVEN
+    }
+    return "; ".join(f"{name} {settings}" for name, settings in given.items())
 
 
 def main() -> None:

@@ -84,6 +84,23 @@ def test_two_processes_count_what_one_counts(tmp_path, monkeypatch):
     assert set(one) | set(other) == {*SEEN, *UNSEEN}
 
 
+@pytest.mark.slow
+def test_the_command_answers_once(tmp_path):
+    """Under torchrun, `unseen evaluate` prints what it prints alone, and one process speaks."""
+    photos = make_photos()
+    make_model().bundle.save(tmp_path / "bundle")
+    np.savez(tmp_path / "photos.npz", features=photos.features, labels=np.array(photos.ids))
+    command = ["-m", "unseen", "evaluate", str(tmp_path / "bundle"), "--features", str(tmp_path / "photos.npz")]
+    command += ["--candidates", "unseen", "--with-seen", "--device", "cpu", "--json"]
+    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    said = []
+    for launcher in ([], torchrun):
+        done = subprocess.run([sys.executable, *launcher, *command], capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stderr
+        said.append(done.stdout)
+    assert said[0] == said[1] and said[0].count("\n") == 1
+
+
 def test_lists_share_a_pass_and_give_what_each_gives_alone():
     model, photos = make_model(), make_photos()
     together = evaluate_lists(model, photos, LISTS)
