@@ -75,10 +75,15 @@ def beside(place: Path) -> list[str]:
 @pytest.mark.parametrize("how", ["exchange", "two renames"])
 def test_readers_never_notice_a_replacement(bundle, kept, tmp_path, how):
     place = shutil.copytree(kept, tmp_path / "b")
-    problems, loads, until = [], [], time.monotonic() + 6
+    problems, loads = [], []
+
+    def goes_on() -> bool:
+        """For some seconds; on a busy machine until enough has happened."""
+        now, enough = time.monotonic(), len(set(loads)) > 3 and len(loads) > 12
+        return now < begun + 4 or (not enough and now < begun + 90)
 
     def read() -> None:
-        while time.monotonic() < until:
+        while goes_on():
             try:
                 found = Bundle.load(place, verify=len(loads) % 4 > 0)
                 scale = 1 + found.seed % 7  # header and arrays are of one bundle
@@ -88,16 +93,15 @@ def test_readers_never_notice_a_replacement(bundle, kept, tmp_path, how):
                 problems.append(error)
 
     with writer(kept, place, how) as process:
-        until = time.monotonic() + 4
+        begun = time.monotonic()
         readers = [threading.Thread(target=read) for _ in range(3)]
         for reader in readers:
             reader.start()
         for reader in readers:
             reader.join()
-        process.kill()
-        replaced = len(process.stdout.readlines())
+        assert process.poll() is None
     assert problems == []
-    assert replaced > 5 and len(loads) > 5 and len(set(loads)) > 1, (replaced, len(loads))
+    assert len(set(loads)) > 3 and len(loads) > 12, loads
 
 
 @pytest.mark.parametrize("verify", [True, False])
