@@ -2,7 +2,8 @@
 
     p(c) = softmax over the possible parents c of  sum of weight * fact(c)
 
-`tools/tune_suggest.py` chose the weights on one half of benchmarks/everyday-names.csv.
+Offered are places near to most of what is likely: a class between two likely ones may be better than either.
+`tools/tune_suggest.py` chose the weights on one half of benchmarks/everyday-names.csv and on nouns of WordNet itself.
 """
 
 from __future__ import annotations
@@ -22,19 +23,32 @@ from unseen.semantics.text_encoder import encoder_installed
 from unseen.taxonomy import Taxonomy, paths
 
 WEIGHTS = {
-    "likeness": 3.0,  # of the name to the class, in cosine
-    "parenthood": 5.4,  # of the name to what such a class would be below
-    "children": 9.0,  # of the name to the three children that are most like it
-    "head": 4.0,  # the class is a sense of the name's last words
-    "compound": 5.2,  # the class is a sense of the end of its last word
+    "likeness": 2.8,  # of the name to the class, in cosine
+    "parenthood": 5.0,  # of the name to what such a class would be below
+    "children": 9.5,  # of the name to the three children that are most like it
+    "head": 4.4,  # the class is a sense of the name's last words
+    "compound": 4.7,  # the class is a sense of the end of its last word
     "photos": 0.4,  # ImageNet has photos of the class: it is something one can see
-    "company": 6.2,  # likeness of the other names of the list to the class
-    "region": 2.0,  # how much more of the list is in this part of WordNet than by chance: mean over the ways up
-    "size": 0.4,  # log of the classes below
+    "company": 4.9,  # likeness of the other names of the list to the class
+    "region": 2.6,  # how much more of the list is in this part of WordNet than by chance: mean over the ways up
+    "size": 0.5,  # log of the classes below
+    "artifact": 0.8,  # the class is of that kind, of which names to be classified are more often or less
+    "food": 0.8,
+    "animal": 0.2,
+    "plant": 0.6,
+    "person": -0.7,
+}
+KINDS = {
+    "artifact": ("n00021939",),
+    "food": ("n00021265", "n07555863"),
+    "animal": ("n00015388",),
+    "plant": ("n00017222",),
+    "person": ("n00007846",),
 }
 POOL = 60  # the most similar classes: these, their parents and grandparents are possible parents
 SHARPNESS = 20  # of the first guess where the names of a list are: softmax(SHARPNESS * likeness)
 CHANCE = 0.02  # added to a share before shares are compared, since few names tell little
+NEARNESS = (1, 0.6, 0.3)  # what a place is worth, by its steps from the right one
 
 
 @dataclass(frozen=True)
@@ -42,13 +56,26 @@ class Places:
     """Possible parents of a name: rows of the graph and the facts about them, in the order of WEIGHTS."""
 
     rows: np.ndarray  # n
-    facts: np.ndarray  # n x 9
+    facts: np.ndarray  # n x 14
+    nearness: np.ndarray  # n x n: what one place is worth where another is right
 
     def probabilities(self, weights: np.ndarray | None = None) -> np.ndarray:
         """How likely each place is, of 1."""
         score = self.facts @ (np.array(list(WEIGHTS.values())) if weights is None else weights)
         likely = np.exp(score - score.max())
         return likely / likely.sum()
+
+    def best(self, count: int, weights: np.ndarray | None = None) -> list[tuple[int, float]]:
+        """Places, and what each is expected to be worth beyond those before it: falling, and at most 1 together."""
+        likely = self.probabilities(weights)
+        covered = np.zeros(len(likely))
+        found = []
+        for _ in range(min(count, len(likely))):
+            worth = np.maximum(self.nearness - covered, 0) @ likely
+            at = int(np.argmax(worth))
+            found.append((at, float(worth[at])))
+            covered = np.maximum(covered, self.nearness[at])
+        return found
 
 
 def make_atlas(wordnet: Taxonomy, heads: Sequence[HeadNoun]) -> Atlas:
@@ -73,7 +100,7 @@ class Atlas:
     """
 
     def __init__(self, wordnet: Taxonomy, beyond: Sequence[str], sentences: bool):
-        self.graph = graph = wordnet.subgraph([*imagenet_21k(), *beyond])
+        self.graph = graph = wordnet.subgraph([*(id for id in imagenet_21k() if id in wordnet), *beyond])
         self._source = TextEncodings() if sentences else WordVectors.builtin()
         self._means = normalise_rows(self._source.encode(graph if sentences else _described(graph)))
         self._child, self._parent = graph.edges()
@@ -82,6 +109,10 @@ class Atlas:
         self._below = sparse.csr_matrix((np.ones(len(node), np.float32), (above, node)), shape=(len(graph), len(graph)))
         self._above = self._below.T.tocsr()
         self._size = np.asarray(self._below.sum(axis=1)).ravel()
+        to_parent = sparse.csr_matrix((np.ones(len(self._child)), (self._child, self._parent)), shape=self._below.shape)
+        self._steps = (to_parent + to_parent.T).tocsr()
+        kinds = {kind: [graph.index(id) for id in ids if id in graph] for kind, ids in KINDS.items()}
+        self._kinds = {kind: np.asarray(self._below[rows].sum(axis=0)).ravel() > 0 for kind, rows in kinds.items()}
         with_photos = set(imagenet_21k())
         self._photos = np.array([id in with_photos for id in graph.ids])
         below, above = self._means[self._child], self._means[self._parent]
@@ -125,9 +156,19 @@ class Atlas:
                 "company": company,
                 "region": region,
                 "size": np.log(self._size[rows]),
+                **{kind: members[rows] for kind, members in self._kinds.items()},
             }
-            found.append(Places(rows, np.stack([np.asarray(facts[name], np.float64) for name in WEIGHTS], axis=1)))
+            table = np.stack([np.asarray(facts[name], np.float64) for name in WEIGHTS], axis=1)
+            found.append(Places(rows, table, self._nearness(rows)))
         return found
+
+    def _nearness(self, rows: np.ndarray) -> np.ndarray:
+        """n x n: NEARNESS by the steps between two classes; 0 beyond."""
+        steps = self._steps[rows]
+        one, two = steps[:, rows].toarray() > 0, (steps @ steps.T).toarray() > 0
+        near = np.where(one, NEARNESS[1], np.where(two, NEARNESS[2], 0.0))
+        np.fill_diagonal(near, NEARNESS[0])
+        return near
 
     def _pool(self, likeness: np.ndarray, head: HeadNoun) -> np.ndarray:
         top = np.argpartition(-likeness, min(POOL, len(likeness) - 1))[:POOL]

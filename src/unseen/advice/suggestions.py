@@ -9,8 +9,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from unseen.advice.head_nouns import HeadNoun, find_head
 from unseen.advice.places import Atlas, Places, make_atlas
 from unseen.assets import imagenet_21k
@@ -28,7 +26,7 @@ STRANGE = 0.465  # a name without a noun in it, less like every class than this 
 
 
 class Place(NamedTuple):
-    """A class that a new one may be below, and how likely that is, of 1."""
+    """A class that a new one may be below, and how likely the right one is there or near, of 1."""
 
     sense: Sense
     score: float
@@ -132,9 +130,8 @@ def _place(names: Sequence[str], heads: Sequence[HeadNoun], wordnet: Taxonomy) -
 
 
 def _best(atlas: Atlas, places: Places) -> tuple[Place, ...]:
-    probability = places.probabilities()
-    best = np.argsort(-probability, kind="stable")[:OFFERED]
-    return tuple(Place(atlas.graph.sense(atlas.graph.ids[places.rows[at]]), float(probability[at])) for at in best)
+    best = places.best(OFFERED)
+    return tuple(Place(atlas.graph.sense(atlas.graph.ids[places.rows[at]]), score) for at, score in best)
 
 
 def read_names(path: str | Path) -> list[str]:
