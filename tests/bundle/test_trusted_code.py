@@ -69,8 +69,10 @@ def test_a_name_from_python_itself_is_not_called(folder):
     with pytest.raises(UnseenError, match=f"import os from {os.__file__}"):
         model.classify("photo.png")
     for name in ("sys:exit", "..:x", "a b:c", "a\0b:c", "/etc/x:y"):
-        with pytest.raises(UnseenError, match="no file that is found here and run it"):
-            replace(model.bundle, backbone=replace(bundle.backbone, name=name)).load_backbone()
+        renamed = replace(model.bundle, backbone=replace(bundle.backbone, name=name))
+        for trusted in (False, True):
+            with pytest.raises(UnseenError, match=r"bundle abort names the network .*, but there is no Python module"):
+                renamed.load_backbone(trusted)
 
 
 def test_by_python(folder, capsys):

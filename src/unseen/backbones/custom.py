@@ -167,7 +167,12 @@ def check_network_code(spec: str, owner: str, trust_code: bool, say: Callable[[s
     if spec in _imported:
         return
     module = spec.partition(":")[0]
-    file = find_file(spec) or "no file that is found here"
+    file = find_file(spec)
+    if file is None:
+        raise UnseenError(
+            f"{owner} names the network {spec}, but there is no Python module {module!r} here, nor is it installed: go "
+            "to the folder where it lies, or build the network in Python and pass it as backbone=..."
+        )
     if not trust_code:
         raise UnseenError(
             f"{owner} names the network {spec}, which is not part of unseen: loading it would import {module} from "

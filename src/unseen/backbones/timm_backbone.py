@@ -90,5 +90,6 @@ def _create(name: str, outputs: int | None, pretrained: bool) -> Any:
     except OSError as error:  # no connection, and nothing in the cache
         raise UnseenError(
             f"The weights of timm/{name} could not be downloaded ({error}). Without a connection, give the file: "
-            f"weights='model.safetensors', from https://huggingface.co/timm/{name}."
+            f"weights='model.safetensors', from https://huggingface.co/timm/{name}.",
+            "weights='model.safetensors'",
         ) from None

@@ -55,5 +55,6 @@ def _download(name: str, published: Any) -> Weights:
     except (urllib.error.URLError, OSError) as error:  # no connection, and nothing in the cache
         raise UnseenError(
             f"The weights of torchvision/{name} could not be downloaded ({error}). Without a connection, give the "
-            f"file: weights='model.pth', from {published.url}."
+            f"file: weights='model.pth', from {published.url}.",
+            "weights='model.pth'",
         ) from None

@@ -7,7 +7,6 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from os.path import commonprefix
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -99,7 +98,8 @@ def _near_id(text: str, taxonomy: Taxonomy) -> list[str]:
     close = close_matches(text, taxonomy.ids, 20)
     if not close:
         return []
-    id = max(close, key=lambda id: len(commonprefix([text.lower(), id.lower()])))
+    beginnings = [text[:length] for length in range(1, len(text) + 1)]
+    id = max(close, key=lambda id: sum(map(id.startswith, beginnings)))
     return [id if taxonomy.name(id) == id else f"{id} ({taxonomy.name(id)})"]
 
 
