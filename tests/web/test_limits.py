@@ -28,10 +28,8 @@ SPOOF = "gpj.\u202eexe"  # shown as exe.jpg, and not what it is
 
 
 @pytest.fixture
-def address(service, monkeypatch):
-    """The server at work, with little patience."""
-    monkeypatch.setattr(connections, "HEADER_SECONDS", 0.5)
-    monkeypatch.setattr(limits, "BODY_SECONDS", 0.5)
+def address(service):
+    """The server at work."""
     with running(create_app(service)) as address:
         yield address
 
@@ -51,18 +49,20 @@ def said_until_closed(client: socket.socket) -> bytes:
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET /api/health HT", b"GET /api/health HTTP/1.1\r\nHost: 127.0.0.1\r\nX-A: "])
-def test_half_of_the_headers_are_not_waited_for(address, sent):
+def test_half_of_the_headers_are_not_waited_for(address, sent, monkeypatch):
+    monkeypatch.setattr(connections, "HEADER_SECONDS", 0.5)
     with connected(address) as client:
         client.sendall(sent)
         assert said_until_closed(client) == b""
 
 
-def test_nor_half_of_the_next_ones(address):
+def test_nor_half_of_the_next_ones(address, monkeypatch):
     """Dripping keeps uvicorn's own patience alive."""
+    monkeypatch.setattr(connections, "HEADER_SECONDS", 2.0)
     with connected(address) as client:
         client.sendall(b"GET /api/health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
         assert b"200 OK" in client.recv(65536)
-        ended = time.monotonic() + 10
+        ended = time.monotonic() + 40
         with pytest.raises(OSError):
             for letter in b"GET /api/health HTTP/1.1\r\nX-A: " + b"a" * 1000:
                 client.sendall(bytes([letter]))
@@ -71,7 +71,8 @@ def test_nor_half_of_the_next_ones(address):
 
 
 @pytest.mark.parametrize("path", ["/api/classify", "/api/rank"])
-def test_half_of_a_body_is_not_waited_for(address, path):
+def test_half_of_a_body_is_not_waited_for(address, path, monkeypatch):
+    monkeypatch.setattr(limits, "BODY_SECONDS", 0.5)
     kind = "multipart/form-data; boundary=x" if path == "/api/classify" else "application/json"
     head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: {kind}\r\nContent-Length: 1000\r\n\r\n"
     with connected(address) as client:
@@ -83,7 +84,7 @@ def test_half_of_a_body_is_not_waited_for(address, path):
 @pytest.mark.parametrize("reads", [False, True])
 def test_who_does_not_read_the_answer_is_hung_up_on(monkeypatch, reads):
     """And who does gets all of it."""
-    monkeypatch.setattr(connections, "SEND_SECONDS", 5.0 if reads else 0.3)
+    monkeypatch.setattr(connections, "SEND_SECONDS", 30.0 if reads else 0.3)
     part, parts, over = b"a" * (1 << 20), 24, threading.Event()  # more than the system itself keeps for a client
 
     async def answer(scope, receive, send):
@@ -100,12 +101,11 @@ def test_who_does_not_read_the_answer_is_hung_up_on(monkeypatch, reads):
             while some := client.recv(1 << 16):
                 received += len(some)
             assert received > len(part) * parts
-        assert over.wait(20)
+        assert over.wait(60)
 
 
-def test_a_slow_body_that_keeps_coming_is_read(address, monkeypatch):
+def test_a_slow_body_that_keeps_coming_is_read(address):
     body = json.dumps({"tokens": ["x"]}).encode()
-    monkeypatch.setattr(limits, "BODY_SECONDS", 5.0)
     with connected(address) as client:
         client.sendall(b"POST /api/rank HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n")
         client.sendall(b"Content-Length: %d\r\n\r\n" % len(body))
@@ -172,7 +172,7 @@ def test_slow_photos_do_not_hold_the_others(slow_photo):
     for thread in asking:
         thread.join(10)
     assert len(told) == limits.DECODERS
-    assert worker.submit(photo("red")).result(timeout=5)[0] == pytest.approx(1, abs=0.01)
+    assert worker.submit(photo("red")).result(timeout=60)[0] == pytest.approx(1, abs=0.01)
     worker.close()
 
 
@@ -208,7 +208,7 @@ def test_waiting_uploads_leave_threads_for_the_others(address, monkeypatch):
         time.sleep(0.05)
     try:
         assert set(answers) == {503}
-        assert httpx.get(f"{base}/api/health", timeout=10).status_code == 200
+        assert httpx.get(f"{base}/api/health", timeout=60).status_code == 200
     finally:
         hold.set()
     for thread in uploads:

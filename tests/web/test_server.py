@@ -24,7 +24,7 @@ def test_photos_of_many_threads_share_runs_of_the_network():
     found = [None] * len(colours)
 
     def ask(at):
-        found[at] = worker.submit(photo(colours[at])).result(timeout=10)
+        found[at] = worker.submit(photo(colours[at])).result(timeout=60)
 
     threads = [threading.Thread(target=ask, args=(at,)) for at in range(len(colours))]
     for thread in threads:
@@ -43,9 +43,9 @@ def test_a_failing_network_tells_and_lives_on():
     worker = NetworkWorker(backbone, wait=0)
     backbone.features, working = lambda batch: 1 / 0, backbone.features
     with pytest.raises(ZeroDivisionError):
-        worker.submit(photo()).result(timeout=5)
+        worker.submit(photo()).result(timeout=60)
     backbone.features = working
-    assert worker.submit(photo()).result(timeout=5).shape == (3,)
+    assert worker.submit(photo()).result(timeout=60).shape == (3,)
     worker.close()
 
 
@@ -53,7 +53,7 @@ def test_an_unreadable_photo_is_told_to_its_sender_only():
     worker = NetworkWorker(network(), wait=0)
     with pytest.raises(UnseenError, match="not a picture"):
         worker.submit(b"no photo")
-    assert worker.submit(photo("red")).result(timeout=5)[0] == pytest.approx(1, abs=0.01)
+    assert worker.submit(photo("red")).result(timeout=60)[0] == pytest.approx(1, abs=0.01)
     worker.close()
     assert worker.batcher.items == 1
 
