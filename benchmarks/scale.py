@@ -236,7 +236,7 @@ PAGE_END = """\
   2 GB goes to disk in half precision as it is made.
 - **load**: `Bundle.load`, which compares every checksum. A class matrix of more than 1 GB is mapped into memory, not
   read: checking it takes time, but no memory. `verify=False` leaves the check out.
-- **top-5**: the five best classes for the features of one photo, `model.scorer().top_k(points, 5)`. From 131,072
+- **top-5**: the five best classes for the features of one photo, `model.scorer().top_k(points, 5)`. From 32,768
   classes on, a copy of the class matrix with 8 bits a number is scanned. Each estimate has a bound on its error, and
   the classes that could be among the five by these bounds, a few dozen, are scored exactly: classes, order and scores
   are those of the full product to the last bit. The first photo makes the copy.
@@ -244,9 +244,9 @@ PAGE_END = """\
 - **DGP epoch**: on the receptive field of the seen classes. Their number is the same, but what is above them gathers
   from everything below it, and dropout draws anew what counts of it: so an epoch grows with the hierarchy.
 
-Growing a bundle or teaching it holds the whole class matrix in memory in single precision: 5 GB for a million
-classes. A chain by mistake is told by `unseen taxonomy check` and refused in training before its pairs of classes and
-ancestors fill the memory.
+Growing a bundle or teaching it holds the whole class matrix in memory: 2.6 GB for a million classes. A chain by
+mistake is told by `unseen taxonomy check` and refused in training before its pairs of classes and ancestors fill the
+memory.
 
 Made by `python benchmarks/scale.py --docs docs/results`.
 """

@@ -237,7 +237,7 @@ def _grown_solution(bundle: Bundle, method, taxonomy: Taxonomy, vectors: ClassVe
         raise UnseenError(f"{bundle.method} predicts NaN or infinity for the new classes: train the bundle again")
     return replace(
         solution,
-        classifiers=np.concatenate([solution.classifiers, predicted]),
+        classifiers=np.concatenate([solution.classifiers, predicted], dtype=solution.classifiers.dtype),
         answers=_append(solution.answers, lambda: method.answers(problem, rows)),
         trust=_append(solution.trust, lambda: method.trust(problem, solution.state, rows)),
     )

@@ -138,7 +138,7 @@ def _continued(lesson: Lesson, features: np.ndarray, checksums: Sequence[str]) -
 def _apply(bundle: Bundle, changed: Mapping[str, Lesson], lessons: dict[str, Lesson]) -> Bundle:
     """The bundle with these lessons, and the rows of those that changed computed from scratch."""
     solution = bundle.solution
-    classifiers = np.array(solution.classifiers, np.float32)
+    classifiers = np.array(solution.classifiers)
     trust = None if solution.trust is None else np.array(solution.trust)
     answers = None if solution.answers is None else np.array(solution.answers)
     like, has_bias = Reference.of(_untaught_seen(bundle)), scores_with_bias(solution.projection)

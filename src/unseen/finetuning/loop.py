@@ -56,8 +56,8 @@ class SeenHead(nn.Module):
         super().__init__()
         self.backbone = backbone
         # Parameters, not buffers: several processes would send each other buffers at every step.
-        self.weight = nn.Parameter(torch.from_numpy(classifiers[:, :-1].copy()), requires_grad=False)
-        self.bias = nn.Parameter(torch.from_numpy(classifiers[:, -1].copy()), requires_grad=False)
+        self.weight = nn.Parameter(torch.from_numpy(classifiers[:, :-1].astype(np.float32)), requires_grad=False)
+        self.bias = nn.Parameter(torch.from_numpy(classifiers[:, -1].astype(np.float32)), requires_grad=False)
 
     def forward(self, x: Tensor) -> Tensor:
         return F.linear(self.backbone.forward_pre_logits(x), self.weight, self.bias)

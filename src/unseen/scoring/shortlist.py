@@ -20,7 +20,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-MANY = 1 << 17  # classes: of fewer, all are scored as quickly
+MANY = 1 << 15  # classes: of fewer, all are scored in a moment
 FEW_PHOTOS = 8  # at a time: with more, all scores cost less than as many scans
 BLOCK = 4096  # classes that are copied at a time
 STEP = 32  # widths are multiples of it: torch's product reads beyond the end of others
