@@ -52,7 +52,7 @@ def fuzz(reader: Reader, seed: int, told: Path) -> dict:
 
 def _fuzz_here(reader: Reader, seed: int) -> dict:
     chance = random.Random(seed)
-    whole = [reader.read(content) for content in reader.seeds] if reader.sealed else []
+    whole = [reader.read(content) for content in reader.seeds]  # now, so that no input waits for what is only made once
     refused, slowest, problem, number = 0, 0.0, None, 0
     for number in range(reader.batch):
         which = chance.randrange(len(reader.seeds))
