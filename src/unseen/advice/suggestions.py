@@ -26,7 +26,7 @@ STRANGE = 0.465  # a name without a noun in it, less like every class than this 
 
 
 class Place(NamedTuple):
-    """A class that a new one may be below, and how likely the right one is there or near, of 1."""
+    """A class that a new one may be below, and how likely the right one is there or near, beyond those before."""
 
     sense: Sense
     score: float
