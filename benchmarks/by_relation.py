@@ -40,6 +40,7 @@ from unseen.taxonomy import Taxonomy
 RELATIONS = ("ancestor", "descendant", "sibling", "further")
 METHODS = ("dgp", "sgcn", "kin")
 COMPARED = ("dgp", "sgcn")
+NAMES = {"dgp": "DGP", "sgcn": "SGCN"}  # others are called as they are
 Figures = dict[str, dict[str, dict[str, Any]]]  # list -> class id -> relation, photos, and Hit@1 by method
 
 
@@ -145,10 +146,10 @@ def page(networks: dict[str, tuple[dict[str, Bundle], Figures]], command: str) -
         "chance. Stage 1 alone, without finetuning.",
     ]
     for network, (bundles, figures) in networks.items():
-        told = ", ".join(f"{method} {bundle.settings['epochs']:,} epochs" if "epochs" in bundle.settings else method
-                         for method, bundle in bundles.items())  # fmt: skip
+        lengths = {_name(method): bundle.settings.get("epochs") for method, bundle in bundles.items()}
+        told = ", ".join(f"{name}: {epochs:,} epochs" if epochs else name for name, epochs in lengths.items())
         tables = {spec: summarise(classes, list(bundles)) for spec, classes in figures.items()}
-        parts += [f"## {network}", f"{told[0].upper()}{told[1:]}.", _table(tables, list(bundles)), *_findings(tables)]
+        parts += [f"## {network}", f"{told}.", _table(tables, list(bundles)), *_findings(tables)]
         graphs = {method: bundle for method, bundle in bundles.items()
                   if issubclass(get_method(bundle.method), GraphMethod)}  # fmt: skip
         if graphs:
@@ -158,9 +159,14 @@ def page(networks: dict[str, tuple[dict[str, Bundle], Figures]], command: str) -
     return "\n\n".join([*parts, f"Made by `{command}`."]) + "\n"
 
 
+def _name(method: str) -> str:
+    return NAMES.get(method, method)
+
+
 def _table(tables: dict[str, list[dict[str, Any]]], methods: Sequence[str]) -> str:
     compared = set(COMPARED) <= set(methods)
-    header = ["candidates", "relation", "classes", "photos", *methods, *(["dgp - sgcn", "p"] if compared else [])]
+    header = ["candidates", "relation", "classes", "photos", *map(_name, methods)]
+    header += ["DGP - SGCN", "p"] if compared else []
     lines = [header, [":---", ":---", *["---:"] * (len(header) - 2)]]
     for spec, rows in tables.items():
         for row in rows:
@@ -184,7 +190,7 @@ def _findings(tables: dict[str, list[dict[str, Any]]]) -> list[str]:
                     if row["relation"] == "any"
                     else f"{row['relation']}s".replace("furthers", "further ones")
                 )
-                told.append(f"{spec}, {of}: {better} (by {abs(row['difference']):.1f}, p {row['p']:.3f})")
+                told.append(f"{spec}, {of}: {_name(better)} (by {abs(row['difference']):.1f}, p {row['p']:.3f})")
     if not any("p" in row for rows in tables.values() for row in rows):
         return []
     return [f"Beyond chance: {'; '.join(told)}." if told else "No group of classes differs beyond chance."]
@@ -193,7 +199,7 @@ def _findings(tables: dict[str, list[dict[str, Any]]]) -> list[str]:
 def _gathered(graphs: dict[str, Bundle], figures: Figures) -> str:
     kinds = {id: entry["relation"] for classes in figures.values() for id, entry in classes.items()}
     ids = sorted(kinds)
-    header = ["relation", "classes", *(f"{method}, {what}" for method in graphs for what in ("own", "nodes"))]
+    header = ["relation", "classes", *(f"{_name(method)}, {what}" for method in graphs for what in ("own", "nodes"))]
     lines = [header, [":---", *["---:"] * (len(header) - 1)]]
     found = {method: mixtures(bundle, ids) for method, bundle in graphs.items()}
     for kind in RELATIONS:

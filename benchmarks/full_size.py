@@ -36,6 +36,7 @@ from unseen.runtime.seals import sealed
 
 SIZES = (10_000, 100_000, 1_000_000)
 FEATURES, SEEN, CANDIDATES = 1280, 100, 1548  # as EfficientNet-Lite0 has, and as many candidates as 2-hops
+MISSING = "–"
 IMAGENET_21K = 14.2e6  # photos
 GIVEN = {
     "eszsl": {"gamma": 1.0, "ridge": 1.0},
@@ -158,18 +159,21 @@ def page(results: list[dict]) -> str:
     """The figures as a Markdown page."""
     sizes = sorted({result["photos"] for result in results})
     by = {(result["measure"], result["photos"]): result for result in results}
-    names = [name for name in MEASURES if all((name, size) in by for size in sizes)]
+    measured = {name: [by[name, size] for size in sizes if (name, size) in by] for name in MEASURES}
+    shown = [name for name, own in measured.items() if len(own) > 1]
+    names = [name for name in shown if len(measured[name]) == len(sizes)]
     header = ["measure", *(f"s, {size:,}" for size in sizes), "ms a photo more", *(f"MB, {size:,}" for size in sizes)]
     lines = [header, [":---", *["---:"] * (len(header) - 1)]]
-    for name in names:
-        own = [by[name, size] for size in sizes]
-        lines.append([name, *(f"{found['cpu_seconds']:,.1f}" for found in own), f"{_slope(own):.3f}",
-                      *(f"{found['peak_mb']:,.0f}" for found in own)])  # fmt: skip
+    for name in shown:
+        cells = [by.get((name, size), {}) for size in sizes]
+        lines.append([name, *(f"{found['cpu_seconds']:,.1f}" if found else MISSING for found in cells),
+                      f"{_slope(measured[name]):.3f}",
+                      *(f"{found['peak_mb']:,.0f}" if found else MISSING for found in cells)])  # fmt: skip
     table = "\n".join("| " + " | ".join(line) + " |" for line in lines)
     few, many = sizes[0], sizes[-1]
     added = {name: by[name, many]["peak_mb"] - by[name, few]["peak_mb"] for name in names}
     worst = max(added, key=lambda name: added[name])
-    pace, reading = (_slope([by[name, size] for size in sizes]) for name in ("evaluate", "read"))
+    pace, reading = (_slope(measured[name]) for name in ("evaluate", "read"))
     command = "python benchmarks/full_size.py --work WORK --markdown docs/results/full-size.md"
     hours = pace * IMAGENET_21K / 1000 / 3600
     return f"""# Time and memory at full size
@@ -177,11 +181,11 @@ def page(results: list[dict]) -> str:
 Made-up features of up to {many:,} photos, {FEATURES:,} each in half precision ({many * FEATURES * 2 / 1e9:.1f} GB on
 disk), in a feature store as `unseen features` writes it, of {SEEN} seen classes. `read` reads them and checks their
 checksums, `evaluate` also ranks every photo among {CANDIDATES:,} candidates. The methods learn with settings given:
-{_told(names)}.
+{_told(shown)}.
 
 Seconds are the processor's, of all threads; they count the hierarchy and the class vectors too, which take the same
-time for any number of photos. *ms a photo more* is what each further photo adds, from {sizes[-2]:,} to {many:,}. MB is
-the most memory that the process held, Python and libraries included.
+time for any number of photos. *ms a photo more* is what each further photo adds, between the two largest sizes. MB is
+the most memory that the process held, Python and libraries included. {MISSING} stands for what was not measured.
 
 {table}
 
