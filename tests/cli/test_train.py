@@ -108,6 +108,7 @@ def test_a_finished_bundle_is_not_trained_over_unasked(here, unseen):
         ({"--transform": '{"size": 0}'}, "--transform: A photo transform needs a positive size"),
         ({"--transform": '{"sise": 9}'}, "--transform takes a JSON object with size, resize, mean"),
         ({"--transform": '{"size": ' + '{"a": ' * 3000}, "--transform takes a JSON object with size, resize, mean"),
+        ({"--transform": '{"size": Infinity}'}, "--transform takes a JSON object with size, resize, mean"),
         ({"--check-photos": "none"}, "none: cannot be read as a folder of photos"),
         ({"--layer": "tail"}, "no linear layer named 'tail'. It has: 'head'"),
         ({"--weights": "none.pth"}, "none.pth: there is no such file of weights"),

@@ -68,7 +68,7 @@ def read_transform(typed: str | None) -> PhotoTransform | None:
         raise UnseenError(f"--transform: {error}") from None
     except OSError as error:
         raise UnseenError(f"--transform: {typed!r} is neither JSON nor a file ({error.strerror})") from None
-    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
         raise UnseenError(
             f"--transform takes a JSON object with size, resize, mean, std, interpolation and squash: {error}"
         ) from None
