@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,6 +13,7 @@ if TYPE_CHECKING:  # whoever opens a bundle comes by here: scipy is imported whe
     from scipy.sparse import csr_array
 
 MODES = ("lower", "authors")
+BLOCK = 1 << 16  # classes at a time
 REMEMBERED = 1 << 18  # words whose rows are kept
 
 
@@ -62,20 +64,25 @@ class WordLookup:
         codes: defaultdict[str, int] = defaultdict()
         codes.default_factory = codes.__len__
         words: list[int] = []
-        ends = []
-        for lemmas in classes:
-            for lemma in lemmas:
-                # Only where the vocabulary has joined words is a whole name found otherwise than its words are.
-                whole = self._joined and self._whole(lemma) is not None
-                words.extend(map(codes.__getitem__, [lemma.replace(" ", "_")] if whole else _words(lemma)))
-            ends.append(len(words))
-        owner = np.repeat(np.arange(len(classes)), np.diff(ends, prepend=0))
+        counts: list[int] = []
+        for start in range(0, len(classes), BLOCK):
+            tokens = [self._tokens(lemmas) for lemmas in classes[start : start + BLOCK]]
+            words.extend(map(codes.__getitem__, chain.from_iterable(tokens)))
+            counts.extend(map(len, tokens))
+        owner = np.repeat(np.arange(len(classes)), counts)
         word, rows = np.array(words, np.int64), [self._word(token) for token in codes]
         return owner, word, rows, self._count_missing(owner, word, list(codes), rows)
 
     def missed(self, classes: Sequence[Sequence[str]]) -> Counter:
         """Words of which nothing is found -> in how many classes they occur."""
         return self.reach(classes)[-1]
+
+    def _tokens(self, lemmas: Sequence[str]) -> list[str]:
+        """A class's words; names that are found whole, which only a vocabulary with joined words has, as one."""
+        if not self._joined:
+            return _words(" ".join(lemmas))
+        found = ([lemma.replace(" ", "_")] if self._whole(lemma) is not None else _words(lemma) for lemma in lemmas)
+        return [token for tokens in found for token in tokens]
 
     def _count_missing(self, owner: np.ndarray, word: np.ndarray, tokens: list[str], rows: list[list[int]]) -> Counter:
         spelt: dict[str, int] = {}  # capitals may not count, and a class counts once

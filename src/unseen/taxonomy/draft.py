@@ -25,6 +25,7 @@ class Draft:
     file: str
     kind: str
     ids_are_names: bool = False  # a node without a name may be called by its id
+    escaped: bool = False  # the file can spell half a character, as JSON's "\ud800"
     line_of: Callable[[int], int] = field(default=lambda line: line)  # turns what `add` was given into a line number
     ids: list[str] = field(default_factory=list)
     lemmas: list[tuple[str, ...]] = field(default_factory=list)
@@ -44,10 +45,11 @@ class Draft:
         """State a node, or state it again with further parents."""
         if not id:
             raise self.error(line, "the id is empty.")
-        try:
-            "".join((id, *names, definition)).encode()
-        except UnicodeEncodeError:  # JSON can spell one: "\ud800"
-            raise self.error(line, f"{id!r}: contains half a character (a lone surrogate).") from None
+        if self.escaped:
+            try:
+                "".join((id, *names, definition)).encode()
+            except UnicodeEncodeError:
+                raise self.error(line, f"{id!r}: contains half a character (a lone surrogate).") from None
         row = self.rows.setdefault(id, len(self.ids))
         if row == len(self.ids):
             self.ids.append(id)

@@ -205,7 +205,7 @@ def read_json(path: str | Path) -> Draft:
 def json_draft(path: str | Path, value: Any, text: str) -> Draft:
     """The nodes of a JSON value in document order; `text` is what it was parsed from."""
     # `add` is given the count of objects so far; in which line that one begins is only sought when something is wrong.
-    draft = Draft(str(path), "json", line_of=lambda count: _line_of_object(text, count))
+    draft = Draft(str(path), "json", escaped=True, line_of=lambda count: _line_of_object(text, count))
     if not isinstance(value, (list, dict)):
         raise UnseenError(f'{path}:1: expected a list of nodes or a tree of {{"name", "children"}}.')
     count = 0
