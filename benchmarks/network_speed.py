@@ -1,0 +1,45 @@
+"""What each network costs a photo, as a multiple of EfficientNet-Lite0: forward passes in turn, one thread.
+
+    python benchmarks/network_speed.py [--networks efficientnet-lite0,resnet50] [--rounds 5]
+
+Processor time of random pixels, the median over the rounds; decoding a photo comes on top and is the same for all.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+import numpy as np
+import torch
+
+from unseen.backbones import load_backbone
+
+NETWORKS = "efficientnet-lite0,efficientnet-lite1,efficientnet-lite2,resnet50"
+BATCH = 8
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--networks", default=NETWORKS)
+    parser.add_argument("--rounds", type=int, default=5)
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    networks = {name: load_backbone(name) for name in arguments.networks.split(",")}
+    seconds: dict[str, list[float]] = {name: [] for name in networks}
+    for _ in range(arguments.rounds + 1):  # the first is to warm up
+        for name, network in networks.items():
+            pixels = torch.rand(BATCH, 3, network.transform.size, network.transform.size)
+            started = time.process_time()
+            network.features(pixels)
+            seconds[name].append(time.process_time() - started)
+    medians = {name: float(np.median(times[1:])) / BATCH for name, times in seconds.items()}
+    least = next(iter(medians.values()))
+    print("| network | pixels | features | ms a photo | times the first |\n|:--|--:|--:|--:|--:|")
+    for name, median in medians.items():
+        size, width = networks[name].transform.size, networks[name].num_features
+        print(f"| {name} | {size} | {width:,} | {1000 * median:.0f} | {median / least:.1f} |")
+
+
+if __name__ == "__main__":
+    main()
