@@ -214,8 +214,7 @@ def write_page(results: list[dict], path: Path) -> None:
     lines += [
         "",
         f"CPU seconds of all threads, elapsed seconds and peak memory of the process, on {os.cpu_count()} cores that",
-        f"others used too: the load was {min(loads):.0f} to {max(loads):.0f}. Elapsed seconds are far more than on a",
-        "machine of one's own, and CPU seconds somewhat more.",
+        f"others used too: the load was {min(loads):.0f} to {max(loads):.0f}, so that elapsed seconds tell little.",
         "",
         PAGE_END,
     ]
