@@ -33,7 +33,7 @@ class Rows:
 
     def __init__(self, count: int, width: int, folder: Path | None = None):
         self.shape, self._done, self._folder = (count, width), 0, folder or Path(tempfile.gettempdir())
-        self._memory = self._file = None
+        self._memory, self._file = np.empty((0, width), np.float32), None
         if 4 * count * width > LARGE:
             with writing(self._folder):
                 self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115

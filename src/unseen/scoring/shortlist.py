@@ -62,7 +62,8 @@ class Shortlist:
         """The rows, ascending, that can be among the k best for a point (1 x E); `shift` (C) is taken off scores."""
         point = torch.nn.functional.pad(point, (0, self.codes.shape[1] - self.width))
         rounded = point.to(torch.bfloat16)
-        estimate = torch._weight_int8pack_mm(rounded, self.codes, self.scale)[0].float()
+        product = torch._weight_int8pack_mm  # pyright: ignore[reportPrivateImportUsage]
+        estimate = product(rounded, self.codes, self.scale)[0].float()
         size, lost = point.norm(), (point - rounded.float()).norm()
         bound = self.error * size + (self.length + self.error) * (lost + self.rounding * size) + HALF * estimate.abs()
         estimate -= shift

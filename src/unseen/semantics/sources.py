@@ -129,7 +129,8 @@ class WordVectors:
         used, place = np.unique(np.array([row for found in rows for row in found], np.int64), return_inverse=True)
         vectors = checked(np.asarray(self.vectors[used], np.float32), (len(used), self.dim), self.name)
         has_vector, known = np.zeros(len(rows), bool), np.zeros(len(taxonomy), bool)
-        has_vector[np.repeat(np.arange(len(rows)), [len(found) for found in rows])[vectors.any(axis=1)[place]]] = True
+        lemma = np.repeat(np.arange(len(rows)), [len(found) for found in rows])
+        has_vector[lemma[np.any(vectors, axis=1)[place]]] = True
         known[owner[has_vector[word]]] = True
         return known, missed
 
