@@ -7,10 +7,12 @@ import signal
 import threading
 
 import pytest
+import torch
+from torch.utils.data import DataLoader, Dataset
 
 from unseen.errors import UnseenError
 from unseen.runtime import workers
-from unseen.runtime.workers import watch_workers
+from unseen.runtime.workers import shared, watch_workers
 
 REPORT = "DataLoader worker (pid 7) is killed by signal: Killed."
 
@@ -50,3 +52,39 @@ def test_the_report_that_follows_a_broken_connection_is_waited_for(monkeypatch):
 def test_other_errors_stay_as_they_are():
     with pytest.raises(RuntimeError, match="out of memory"):
         watch_workers(raising(RuntimeError("out of memory")), "Go on.")
+
+
+class Large(Dataset):
+    def __len__(self):
+        return 3
+
+    def __getitem__(self, i: int) -> torch.Tensor:
+        return torch.full((1 << 18,), i)
+
+
+def as_one(batch: list[torch.Tensor]) -> torch.Tensor:
+    return shared(torch.stack(batch))
+
+
+def leave_no_room(worker: int) -> None:
+    resource = pytest.importorskip("resource")
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, resource.RLIM_INFINITY))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name != "posix", reason="needs a limit on the size of files")
+def test_a_batch_that_has_no_room_in_shared_memory_is_told():
+    """Handed over by torch itself it would never come, and the reader wait for ever."""
+
+    def read() -> None:
+        loader = DataLoader(Large(), num_workers=1, collate_fn=as_one, worker_init_fn=leave_no_room, timeout=30)
+        for _ in loader:
+            pass
+
+    with pytest.raises(UnseenError, match=r"Caught RuntimeError in DataLoader worker.* Go on"):
+        watch_workers(read, "Go on.")
+
+
+def test_batches_without_workers_stay_where_they_are():
+    batch = torch.ones(3)
+    assert shared(batch) is batch and not batch.is_shared()

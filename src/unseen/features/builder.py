@@ -31,7 +31,7 @@ from unseen.features.store import mark_network
 from unseen.photos import UnreadablePhoto, photos_in
 from unseen.runtime.progress import Bar
 from unseen.runtime.threads import separate_threads, thread_count
-from unseen.runtime.workers import watch_workers
+from unseen.runtime.workers import shared, watch_workers
 
 NO_FOLDER = Source("", -1, -1)  # stands for a class folder that cannot be read
 
@@ -299,7 +299,7 @@ class _Reader(Dataset):
                 reasons[i] = error.why
             except Exception as error:  # one odd photo among millions must not end the work
                 reasons[i] = f"cannot be prepared ({type(error).__name__}: {error})."
-        return pixels, reasons
+        return shared(pixels), reasons
 
 
 def _as_it_is(batch):

@@ -15,6 +15,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from unseen.errors import UnseenError
 from unseen.finetuning.photo_sets import PhotoSet
+from unseen.runtime.workers import shared
 
 TRIES = 50  # photos in a row that may be unreadable
 
@@ -64,8 +65,8 @@ def collate(examples: list[Example]) -> Batch:
     """Pixels B x 3 x H x W (None where no photo could be read), labels B, and what was unreadable."""
     read = [(pixels, label) for pixels, label, _ in examples if pixels is not None]
     failed = {i: why for _, _, those in examples for i, why in those.items()}
-    labels = torch.tensor([label for _, label in read])
-    return torch.stack([pixels for pixels, _ in read]) if read else None, labels, failed
+    labels = shared(torch.tensor([label for _, label in read]))
+    return shared(torch.stack([pixels for pixels, _ in read])) if read else None, labels, failed
 
 
 def load_batches(dataset: Dataset, workers: int, **batching) -> DataLoader:

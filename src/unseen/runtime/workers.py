@@ -5,9 +5,21 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+import torch
+from torch.utils.data import get_worker_info
+
 from unseen.errors import UnseenError
 
 SIGNAL_SECONDS = 2.0  # more than the news of a death takes
+
+
+def shared(batch: torch.Tensor) -> torch.Tensor:
+    """A worker's batch in shared memory, so that it can be handed over.
+
+    torch would move it there itself, in a thread whose error nobody hears of where there is no room for it: the batch
+    would never come, and the reader wait for ever.
+    """
+    return batch if get_worker_info() is None else batch.share_memory_()
 
 
 def watch_workers(work: Callable[[], None], advice: str) -> None:
