@@ -277,6 +277,7 @@ def main() -> None:
 def measure_size(folder: Path, nodes: int, names: list[str]) -> None:
     """Everything that is not yet measured at this size."""
     place, kept = folder / str(nodes), folder / RESULTS
+    kept.parent.mkdir(parents=True, exist_ok=True)
     kept.touch()
     done = {(result["measure"], result["nodes"]) for result in map(json.loads, kept.read_text().splitlines())}
     if not (place / "seen.txt").exists():
