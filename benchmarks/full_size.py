@@ -129,7 +129,7 @@ def measure(job: tuple[str, str]) -> dict:
     else:
         {"read": read, "evaluate": evaluate}[name](store)
     seconds = {"seconds": round(time.perf_counter() - begun, 1), "cpu_seconds": time.process_time() - processor}
-    return seconds | {"cpu_seconds": round(seconds["cpu_seconds"], 2), "peak_mb": peak_memory_mb()}
+    return seconds | {"cpu_seconds": round(seconds["cpu_seconds"], 4), "peak_mb": peak_memory_mb()}
 
 
 def run_all(work: Path, sizes: list[int], names: list[str]) -> list[dict]:

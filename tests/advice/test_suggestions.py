@@ -125,3 +125,9 @@ def test_without_the_sentence_encoder_word_vectors_do(monkeypatch):
     monkeypatch.setattr(places, "encoder_installed", lambda: False)
     assert one("red electric guitar").parent == ELECTRIC_GUITAR
     assert one("qqxzv").parent == ""
+
+
+def test_a_hierarchy_without_wordnets_classes_has_no_place_for_a_name():
+    own = Taxonomy(["a", "b"], [("thing",), ("other thing",)], [[], ["a"]], source={"kind": "t"})
+    with pytest.raises(UnseenError, match="none of WordNet's classes"):
+        suggest(["0"], own)

@@ -25,7 +25,7 @@ def command(tmp_path, monkeypatch) -> list[object]:
 def test_a_table_then_all_that_is_done_then_the_report(command, unseen):
     done = unseen("reproduce", "gat", *command, "--epochs", 1, "--json")
     assert done.code == 0, done.err
-    assert "level photos: 1 epochs of stage 1 (GCNZ 1)" in done.err
+    assert "level photos: 1 epochs of stage 1 (GCNZ 1, comparisons of variants 1)" in done.err
     result = done.json
     assert result["level"] == "photos" and list(result["tables"]) == ["gat"]
     measured = [row["measured"] for row in result["tables"]["gat"]["rows"]]

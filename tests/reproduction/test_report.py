@@ -130,7 +130,7 @@ def test_report(work, tmp_path):
     text, page = (Path(written[kind]).read_text(encoding="utf-8") for kind in ("markdown", "html"))
     for part in (
         "Level **photos**",
-        "300 epochs of stage 1 (GCNZ 100), 3 of stage 2",
+        "3,000 epochs of stage 1 (GCNZ 100, comparisons of variants 300), 3 of stage 2",
         "The paper trains for 3,000 and 20",
         "1,400 photos of 310 classes, 1,549 listed",
         "A note.",

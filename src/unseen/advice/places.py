@@ -17,6 +17,7 @@ from scipy import sparse
 
 from unseen.advice.head_nouns import HeadNoun, spell_out
 from unseen.assets import imagenet_21k
+from unseen.errors import UnseenError
 from unseen.methods.problem import normalise_rows
 from unseen.semantics import TextEncodings, WordVectors
 from unseen.semantics.text_encoder import encoder_installed
@@ -101,6 +102,8 @@ class Atlas:
 
     def __init__(self, wordnet: Taxonomy, beyond: Sequence[str], sentences: bool):
         self.graph = graph = wordnet.subgraph([*(id for id in imagenet_21k() if id in wordnet), *beyond])
+        if not len(graph):
+            raise UnseenError("The hierarchy has none of WordNet's classes, under which a name could have its place.")
         self._source = TextEncodings() if sentences else WordVectors.builtin()
         self._means = normalise_rows(self._source.encode(graph if sentences else _described(graph)))
         self._child, self._parent = graph.edges()
