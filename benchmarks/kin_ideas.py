@@ -21,7 +21,8 @@ import numpy as np
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import dijkstra
 
-from criterion import BOTH, DIRECTIONS, LISTS, LOOKED_AT, NETWORKS, START, UP, Bench, candidates, ranks_of, summary
+from criterion import LOOKED_AT, START, candidates
+from kin_bench import BOTH, DIRECTIONS, LISTS, NETWORKS, UP, Bench, ranks_of, summary
 from unseen.backbones import load_backbone
 from unseen.bundle import Bundle
 from unseen.methods.kin import Kin

@@ -133,14 +133,7 @@ def _bundles(inputs: Path, folder: Path) -> list[Reader]:
     readers = []
     for name in sorted(path.name for path in place.iterdir() if path.name != "README.md"):
         content = (inputs / "base" / name).read_bytes()
-
-        def read(damaged: bytes, path: Path = place / name, content: bytes = content) -> object:
-            path.write_bytes(damaged)
-            try:
-                return bundle_state(place)
-            finally:
-                path.write_bytes(content)
-
+        read = _within(place / name, content, lambda: bundle_state(place))
         readers.append(Reader(f"bundles, {name}", [content], read, sealed=True, batch=PER_BATCH // 8))
     header = (place / "bundle.json").read_bytes()
     readers.append(
@@ -154,6 +147,19 @@ def _bundles(inputs: Path, folder: Path) -> list[Reader]:
     return readers
 
 
+def _within(path: Path, content: bytes, state: Callable[[], object]) -> Callable[[bytes], object]:
+    """What `state` tells while the file is damaged; its content comes back."""
+
+    def read(damaged: bytes) -> object:
+        path.write_bytes(damaged)
+        try:
+            return state()
+        finally:
+            path.write_bytes(content)
+
+    return read
+
+
 def _stores(finished: Path, folder: Path) -> list[Reader]:
     place = folder / "store"
     if not place.exists():
@@ -162,14 +168,7 @@ def _stores(finished: Path, folder: Path) -> list[Reader]:
     readers = []
     for name in (Path("store.json"), Path("contents.json"), block):
         content = (finished / "out" / name).read_bytes()
-
-        def read(damaged: bytes, path: Path = place / name, content: bytes = content) -> object:
-            path.write_bytes(damaged)
-            try:
-                return store_state(place)
-            finally:
-                path.write_bytes(content)
-
+        read = _within(place / name, content, lambda: store_state(place))
         readers.append(Reader(f"stores, {name.name}", [content], read, sealed=True, batch=PER_BATCH // 4))
     return readers
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import product
 from typing import Any
 
-from unseen.evaluation.protocol import evaluate
+from unseen.evaluation.protocol import evaluate, evaluate_lists
 from unseen.methods import get_method, method_names
 from unseen.photos import list_photos
 from unseen.reproduction.levels import Level
@@ -50,11 +50,13 @@ def compare(
             "seconds": model.bundle.training.seconds,
             "coverage": {},
         }
-        for spec in AUTHORS_LISTS:
-            for candidates in (spec, f"{spec}+1K"):
-                found = evaluate(model, photos, level.candidates(candidates), show_progress=False, sure=None)
-                entry[candidates] = {"image": found.image, "class": found.class_}
-                entry["coverage"][candidates] = [found.classes, found.listed_classes, found.images]
+        lists = [candidates for spec in AUTHORS_LISTS for candidates in (spec, f"{spec}+1K")]
+        asked = [level.candidates(candidates) for candidates in lists]
+        for candidates, found in zip(
+            lists, evaluate_lists(model, photos, asked, show_progress=False, sure=None), strict=True
+        ):
+            entry[candidates] = {"image": found.image, "class": found.class_}
+            entry["coverage"][candidates] = [found.classes, found.listed_classes, found.images]
         if level.seen_val is not None:
             both = [photos, work.store(model, level.seen_val)]
             found = evaluate(model, both, level.candidates("2-hops+1K"), show_progress=False, sure=None).generalised
