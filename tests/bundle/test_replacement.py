@@ -139,6 +139,34 @@ def test_a_reader_that_begins_in_the_gap_reads_again(tmp_path):
     assert reads == [False, True]
 
 
+@pytest.mark.parametrize("locks", [True, False])
+def test_a_reader_that_looks_in_two_gaps_reads_again(tmp_path, monkeypatch, locks):
+    """Absent at every look, but it was there between them: the writer that has the folder tells when it is done."""
+    place, reads = tmp_path / "b", []
+    if locks:
+        held, _ = replacement._lock(tmp_path)
+    else:
+        monkeypatch.setattr(replacement, "fcntl", None)
+        saving = tmp_path / ".b.12-0a1b.saving"  # without locks it tells by the folder that it writes
+        saving.mkdir()
+
+    def finish() -> None:
+        place.mkdir()
+        (place / "bundle.json").write_text("{}")
+        os.close(held) if locks else saving.rmdir()
+
+    def read() -> str:
+        reads.append(place.exists())
+        if len(reads) == 1:
+            threading.Timer(0.3, finish).start()
+        if not place.exists():
+            raise UnseenError("half of one bundle, half of another")
+        return "whole"
+
+    assert replacement.read_undisturbed(place, read) == "whole"
+    assert reads == [False, True]
+
+
 @pytest.mark.slow
 def test_what_a_killed_process_left_is_removed_by_the_next(bundle, kept, tmp_path):
     place = shutil.copytree(kept, tmp_path / "b")

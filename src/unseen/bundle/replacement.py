@@ -30,7 +30,7 @@ except ImportError:  # Windows
 
 T = TypeVar("T")
 PATIENCE = 20.0  # seconds for which readers and writers wait for another writer
-GAP = 2.0  # seconds for which readers wait for a bundle that is between its two renames
+GAP = 2.0  # seconds for which readers without locks wait for a bundle that is between its two renames
 _NO_GAP = 0.03  # and where no writer is seen: one may come and go between two looks
 _PAUSE = 0.02
 _UNSUPPORTED = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP)
@@ -64,28 +64,39 @@ def replacing(place: Path) -> Iterator[Path]:
 def read_undisturbed(path: Path, read: Callable[[], T]) -> T:
     """What `read` gives of the bundle in `path`; read again where another one took its place meanwhile."""
     begun = time.monotonic()
-    absent_since = None
     while True:
         before, found, problem = _generation(path), None, None
         try:
             found = read()
         except UnseenError as error:
             problem = error
-        after, now = _generation(path), time.monotonic()
+        after = _generation(path)
         if before is not None and before == after:  # all files are of one bundle
             if problem is not None:
                 raise problem
             return found  # pyright: ignore[reportReturnType]
-        if before is None and after is None:  # never there, or between its two renames
-            absent_since = absent_since or now
-            gap = GAP if _beside(path.resolve()) else _NO_GAP
-            if problem is not None and now - absent_since > gap:
-                raise _advice(path) or problem
-        else:
-            absent_since = None
-        if now - begun > PATIENCE:
+        if problem is not None and before is None and after is None and _is_absent(path):
+            raise _advice(path) or problem
+        if time.monotonic() - begun > PATIENCE:
             raise problem or UnseenError(f"{path} is replaced again and again: try later")
         time.sleep(_PAUSE)
+
+
+def _is_absent(path: Path) -> bool:
+    """Whether there is no bundle at a moment at which no writer is between its two renames."""
+    place = path.resolve()
+    with _only_writer(place.parent) as certain:
+        if _generation(path) is not None:
+            return False
+    if certain:
+        return True
+    begun, gap = time.monotonic(), _NO_GAP  # without locks only time tells
+    while time.monotonic() - begun < gap:
+        time.sleep(_PAUSE)
+        if _generation(path) is not None:
+            return False
+        gap = GAP if _beside(place) else gap
+    return True
 
 
 def _generation(path: Path) -> bytes | None:
@@ -170,8 +181,8 @@ def exchange(one: Path, other: Path) -> bool:
 
 
 @contextmanager
-def _only_writer(folder: Path) -> Iterator[None]:
-    """One process at a time changes what lies in a folder; where the file system has no locks, nothing is checked."""
+def _only_writer(folder: Path) -> Iterator[bool]:
+    """One process at a time changes what lies in a folder; False where the file system has no locks."""
     begun = time.monotonic()
     held, can_lock = _lock(folder)
     while held is None and can_lock:
@@ -180,7 +191,7 @@ def _only_writer(folder: Path) -> Iterator[None]:
         time.sleep(_PAUSE)
         held, can_lock = _lock(folder)
     try:
-        yield
+        yield held is not None
     finally:
         if held is not None:
             os.close(held)
