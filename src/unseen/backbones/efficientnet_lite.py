@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from unseen.backbones.inference import quick_features
+from unseen.backbones.inference import quick_features, quick_trunk
 from unseen.errors import UnseenError
 from unseen.photos.transforms import PhotoTransform
 
@@ -152,8 +152,14 @@ class EfficientNetLite(nn.Module):
 
     def forward_features(self, x: Tensor) -> Tensor:
         """B x 3 x H x W -> B x 1280 x H/32 x W/32."""
-        x = _relu6(self.bn1(self.conv_stem(x)))
-        return _relu6(self.bn2(self.conv_head(self.blocks(x))))
+        return self.forward_last_stage(self.forward_trunk(x))
+
+    def forward_trunk(self, x: Tensor) -> Tensor:
+        """B x 3 x H x W -> what the convolution to 1280 channels sees."""
+        return self.blocks(_relu6(self.bn1(self.conv_stem(x))))
+
+    def forward_last_stage(self, x: Tensor) -> Tensor:
+        return _relu6(self.bn2(self.conv_head(x)))
 
     def forward_head(self, x: Tensor, pre_logits: bool = False) -> Tensor:
         x = x.mean((2, 3))
@@ -168,6 +174,9 @@ class EfficientNetLite(nn.Module):
     def for_inference(self) -> Callable[[Tensor], Tensor]:
         """Photos -> features, by the quick way."""
         return quick_features(self, PHOTOS_IN_CACHE)
+
+    def trunk_for_inference(self) -> Callable[[Tensor], Tensor]:
+        return quick_trunk(self, PHOTOS_IN_CACHE)
 
 
 def transform_of(name: str) -> PhotoTransform:

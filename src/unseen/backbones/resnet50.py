@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from unseen.assets import find_asset
-from unseen.backbones.inference import quick_features
+from unseen.backbones.inference import quick_features, quick_trunk
 from unseen.errors import UnseenError
 from unseen.photos.transforms import PhotoTransform
 from unseen.runtime.files import sha256
@@ -80,9 +80,16 @@ class ResNet50(nn.Module):
 
     def forward_features(self, x: Tensor) -> Tensor:
         """B x 3 x H x W -> B x 2048 x H/32 x W/32."""
+        return self.forward_last_stage(self.forward_trunk(x))
+
+    def forward_trunk(self, x: Tensor) -> Tensor:
+        """B x 3 x H x W -> what the last block sees, B x 2048 x H/32 x W/32."""
         x = F.relu(self.bn1(self.conv1(x)), inplace=True)
         x = F.max_pool2d(x, 3, 2, padding=1)
-        return self.layer4(self.layer3(self.layer2(self.layer1(x))))
+        return self.layer4[:-1](self.layer3(self.layer2(self.layer1(x))))
+
+    def forward_last_stage(self, x: Tensor) -> Tensor:
+        return self.layer4[-1](x)
 
     def forward_head(self, x: Tensor, pre_logits: bool = False) -> Tensor:
         x = x.mean((2, 3))
@@ -97,6 +104,9 @@ class ResNet50(nn.Module):
     def for_inference(self) -> Callable[[Tensor], Tensor]:
         """Photos -> features, by the quick way."""
         return quick_features(self, PHOTOS_IN_CACHE)
+
+    def trunk_for_inference(self) -> Callable[[Tensor], Tensor]:
+        return quick_trunk(self, PHOTOS_IN_CACHE)
 
 
 def resnet50_transform() -> PhotoTransform:

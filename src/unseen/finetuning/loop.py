@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterable
 from contextlib import nullcontext
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from unseen.bundle import Bundle
 from unseen.bundle.records import FinetuneRecord, Validation
 from unseen.errors import UnseenError
 from unseen.finetuning.freezing import freeze, set_training_mode
+from unseen.finetuning.frozen_batches import FrozenBatches, can_share
 from unseen.finetuning.photo_sets import PhotoSet
 from unseen.finetuning.settings import FinetuneSettings
 from unseen.finetuning.training_data import (
@@ -50,7 +52,7 @@ def identify(bundle: Bundle, photos: PhotoSet) -> dict[str, str]:
 
 
 class SeenHead(nn.Module):
-    """Photos B x 3 x H x W -> logits B x M under frozen classifiers (M x P)."""
+    """Photos B x 3 x H x W, or what the last stage sees of them -> logits B x M under frozen classifiers (M x P)."""
 
     def __init__(self, backbone: Backbone, classifiers: np.ndarray):
         super().__init__()
@@ -59,8 +61,10 @@ class SeenHead(nn.Module):
         self.weight = nn.Parameter(torch.from_numpy(classifiers[:, :-1].astype(np.float32)), requires_grad=False)
         self.bias = nn.Parameter(torch.from_numpy(classifiers[:, -1].astype(np.float32)), requires_grad=False)
 
-    def forward(self, x: Tensor) -> Tensor:
-        return F.linear(self.backbone.forward_pre_logits(x), self.weight, self.bias)
+    def forward(self, x: Tensor, at_last_stage: bool = False) -> Tensor:
+        network = self.backbone
+        mapped = network.module.forward_last_stage(x) if at_last_stage else network.forward_features(x)
+        return F.linear(network.forward_head(mapped, pre_logits=True), self.weight, self.bias)
 
 
 class Stage2(TrainingLoop):
@@ -75,6 +79,7 @@ class Stage2(TrainingLoop):
         run: Run,
         processes: Processes,
         workers: int = 0,
+        shared: Path | None = None,
     ):
         self.train_photos, self.validation = split_off_validation(photos, settings.validation, run.seed)
         size = settings.batch * settings.accumulate
@@ -92,6 +97,11 @@ class Stage2(TrainingLoop):
         self.kept = (settings.freeze_stages, settings.freeze_batch_norm)
         self.network = network.to(self.device)
         self.network.to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
+        self.frozen: FrozenBatches | None = None
+        if shared is not None and can_share(self.network, settings.freeze_stages):
+            same = ("seed", "processes", "photos", "photo_list", "batch", "accumulate", "validation")
+            asked = {key: identity[key] for key in same} | {"rank": processes.rank}
+            self.frozen = FrozenBatches(shared, self.network, asked)
         freeze(self.network, *self.kept)
         self.head = SeenHead(self.network, bundle.solution.classifiers[bundle.seen]).to(self.device)
         # A class without photos is never the right answer: in the loss it would only be pushed away from all of them.
@@ -152,8 +162,14 @@ class Stage2(TrainingLoop):
         """This process's batches from the next step on: one loader for all epochs, so that none begins with a wait."""
         set_training_mode(self.network, *self.kept)
         photos = TrainingPhotos(self.train_photos, self.network.transform.for_training(), self.run.seed)
-        steps = self.plan.batches(self.step, self.total)
-        return load_batches(photos, self.workers, batch_sampler=steps, pin_memory=self.device.type == "cuda")
+
+        def load(first: int, end: int) -> Iterable[Batch]:
+            steps = self.plan.batches(first, end)
+            return load_batches(photos, self.workers, batch_sampler=steps, pin_memory=self.device.type == "cuda")
+
+        if self.frozen is None:
+            return load(self.step, self.total)
+        return self.frozen.batches(self.step, self.total, load)
 
     def is_logged(self) -> bool:
         return self.ends_epoch or super().is_logged()
@@ -177,11 +193,11 @@ class Stage2(TrainingLoop):
         loss_sum, right = (torch.zeros((), device=self.device) for _ in range(2))
         parts = list(zip(pixels.split(settings.batch), labels.split(settings.batch), strict=True))
         for number, (x, y) in enumerate(parts, 1):
-            x = x.to(self.device, memory_format=torch.channels_last, non_blocking=True)
+            x = x.to(self.device, torch.float32, memory_format=torch.channels_last, non_blocking=True)
             y = y.to(self.device, non_blocking=True)
             with self.processes.gather_gradients(self.model, now=number == len(parts)):
                 with nullcontext() if self.dtype == torch.float32 else torch.autocast(self.device.type, self.dtype):
-                    logits = self.model(x)
+                    logits = self.model(x, at_last_stage=self.frozen is not None)
                 likely = (settings.scale * logits.float()).masked_fill(self.absent, -torch.inf)
                 loss = F.cross_entropy(likely, y, reduction="sum")
                 self.scaler.scale(loss / size).backward()

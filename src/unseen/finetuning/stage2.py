@@ -36,6 +36,7 @@ def finetune(
     workers: int = 2,
     skip_unknown: bool = False,
     backbone: Backbone | None = None,
+    shared: Path | None = None,
     say: Callable[[str], None] = lambda message: None,
 ) -> Bundle:
     """The bundle with a network f finetuned on photos of seen classes, under their predicted classifiers.
@@ -53,6 +54,8 @@ def finetune(
         workers: Processes that read photos.
         skip_unknown: Leave out photos of classes that are not seen ones, instead of refusing them.
         backbone: The bundle's network, where it is one of your own; it is finetuned in place.
+        shared: A folder for what frozen stages make of the photos, where only the last stage of a built-in network is
+            trained: finetunings with the same network, photos and seed share it, and take a fraction of the time.
         say: Is told what a user should know.
 
     >>> from pathlib import Path
@@ -98,7 +101,7 @@ def finetune(
             photos = _open_photos(bundle, images, skip_unknown)
             for message in photos.remarks:
                 say(message)
-            stage = Stage2(bundle, network, photos, settings, run, processes, workers)
+            stage = Stage2(bundle, network, photos, settings, run, processes, workers, shared)
             stage.train()
             record = stage.record(photos)
             if record.unreadable:

@@ -161,4 +161,6 @@ class TrainingLoop(ABC):
         where = f"stopped after {self.unit} {self.step} of {self.total}"
         if self.run.folder is None:
             return UnseenError(f"{where}; nothing is kept, as no output folder was given")
+        if self.run.resume:
+            return UnseenError(f"{where}; run the same again to continue")
         return UnseenError(f"{where}; continue with resume=True and the same settings", "resume=True")
