@@ -32,7 +32,7 @@ from unseen.errors import UnseenError
 from unseen.features import build_store
 from unseen.features.store import SeenFeatures
 from unseen.methods import Solution
-from unseen.methods.projections import Append1
+from unseen.methods.projections import Append1, Unit
 from unseen.runtime.run import Run
 from unseen.training.holdout import check_hidden
 from unseen.training.inputs import default_vectors
@@ -375,6 +375,9 @@ def test_hits_among_hidden_classes_by_hand():
     assert check_hidden(silent, problem, hidden) == Holdout(4, 0.0, 50.0)
     none = Solution(np.zeros((len(bundle), 3), np.float32), Append1(), {})
     assert check_hidden(none, problem, hidden) == Holdout(4, None, None)
+    width = predicted.shape[1] - 1
+    of_length_one = Solution(predicted, Unit(np.zeros(width, np.float32)), {})  # as wide, but for other photos
+    assert check_hidden(of_length_one, problem, hidden) == Holdout(4, None, None)
 
 
 def test_a_network_alone_has_no_figures_for_hidden_classes():

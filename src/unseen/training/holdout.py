@@ -43,12 +43,14 @@ def check_hidden(solution: Solution, problem: Problem, hidden: np.ndarray) -> Ho
     """How often a hidden class's known classifier is most like its own prediction, among those of all hidden classes.
 
     similarity[i, j] = cos(known classifier of i, predicted classifier of j); hit@k: own prediction among the k best,
-    in per cent; where others are as near, the chance that it is. None: the method predicts no classifiers for them.
+    in per cent; where others are as near, the chance that it is. None: the method predicts no classifiers for them, or
+    such that are for photos of length 1.
     """
     known = problem.targets()[hidden]
     rows = problem.seen[hidden]
     answered = np.ones(len(rows), bool) if solution.answers is None else solution.answers[rows]
-    if solution.classifiers.shape[1] != known.shape[1] or not answered.any():
+    fits = solution.projection.kind == "append1" and solution.classifiers.shape[1] == known.shape[1]
+    if not fits or not answered.any():
         return Holdout(len(hidden), None, None)
     similarity = known @ normalise_rows(solution.classifiers[rows]).T
     own = np.diagonal(similarity)[:, None]

@@ -51,8 +51,8 @@ def test_loss_and_rule_are_the_papers():
     assert np.allclose(model.misfit(photos, data.vectors), misfits, atol=1e-4)
 
 
-def test_photos_of_unseen_classes_play_no_part():
-    """The same fit whatever they look like: nothing is chosen by them."""
+def test_which_unseen_classes_there_are_plays_no_part():
+    """The same fit whatever they are: nothing is chosen by them."""
     (problem, _), (other, _) = make_world(), make_world(unseen=3)
     keep = range(1, 31)
     vectors = replace(other.vectors, parts=(other.vectors.parts[0].copy(),))

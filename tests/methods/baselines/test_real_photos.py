@@ -7,17 +7,18 @@ import pytest
 import torch
 
 from unseen.backbones import load_backbone
-from unseen.evaluation.awa2 import TEST
 from unseen.features.store import SeenFeatures
 from unseen.methods import make_method
 from unseen.methods.problem import Problem
 from unseen.runtime.run import Run
+from unseen.scoring.awa2_classes import TEST
 from unseen.semantics import class_vectors, load_vectors
 from unseen.taxonomy import Taxonomy
 
 MAMMAL = "n01861778"
 QUICK = {"gaussian-ort": {"steps": 200}, "se-gzsl": {"steps": 100, "hidden_units": 256}, "devise": {"epochs": 20},
          "sync": {"iterations": 15}, "exem": {}, "eszsl": {}}  # fmt: skip
+SEEDS = {"devise": 3}  # whose choice from so few photos is often a bad one
 
 
 @pytest.fixture(scope="module")
@@ -49,8 +50,9 @@ def world(shared_photos) -> tuple[Problem, np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("name", QUICK)
 def test_recognises_animals_that_it_never_saw(world, name):
     problem, photos, truth = world
-    solution = make_method(name, QUICK[name]).fit(problem, Run(show_progress=False, device="cpu"))
-    rows = np.unique(truth)
-    scores = solution.projection(photos) @ solution.classifiers[rows].T
-    hit = (rows[scores.argmax(axis=1)] == truth).mean()
-    assert hit > 1.5 / len(rows)  # 1 / 9 is chance; what 220 photos of 55 classes give is about twice that
+    rows, found = np.unique(truth), []
+    for seed in range(SEEDS.get(name, 1)):
+        solution = make_method(name, QUICK[name]).fit(problem, Run(seed=seed, show_progress=False, device="cpu"))
+        scores = solution.projection(photos) @ solution.classifiers[rows].T
+        found.append((rows[scores.argmax(axis=1)] == truth).mean())
+    assert np.mean(found) > 1.5 / len(rows)  # 1 / 9 is chance; what 220 photos of 55 classes give is about twice that

@@ -40,7 +40,7 @@ def test_feedback_makes_generated_features_tell_their_class():
     data, missed = PhotoClasses.of(problem, "se-gzsl"), {}
     for feedback in (0.0, 1.0):
         networks = _Networks(data, SEGZSLSettings(**{**SMALL, "feedback": feedback}), QUIET)
-        networks.train(150, QUIET)
+        networks.train(400, QUIET)
         import torch
 
         vectors = torch.from_numpy(networks.vectors)

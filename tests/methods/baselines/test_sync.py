@@ -7,7 +7,9 @@ from sklearn.svm import LinearSVC
 from support.problems import hit_unseen, make_problem, make_world
 from unseen.errors import UnseenError
 from unseen.methods import make_method
-from unseen.methods.baselines.sync import shares
+from unseen.methods.baselines.photo_classes import PhotoClasses
+from unseen.methods.baselines.squared_hinge import one_vs_other
+from unseen.methods.baselines.sync import REGULARISERS, shares
 from unseen.runtime.run import Run
 
 
@@ -43,7 +45,7 @@ def test_learns_from_photos_as_published():
     assert solution.record.chosen["learn_from"] == "features"
     assert hit_unseen(solution, photos) > 0.4  # chance is 0.1
     assert not solution.classifiers[:, -1].any()  # no bias
-    assert solution.record.chosen["regulariser"] in (1e-3, 1e-4, 1e-5)
+    assert solution.record.chosen["regulariser"] in REGULARISERS
     assert solution.record.extra["hidden_hit@1"] > 35  # of 6 hidden classes: chance is 17
 
 
@@ -58,6 +60,17 @@ def test_seen_classifiers_are_liblinears():
         machine = LinearSVC(C=1 / (1e-2 * len(points)), fit_intercept=False, tol=1e-8, max_iter=100_000)
         machine.fit(points, labels == c)
         assert np.allclose(solution.classifiers[problem.seen[c], :-1], machine.coef_[0], atol=2e-2)
+
+
+def test_the_last_fit_is_reached_as_the_chosen_one_was():
+    """By the same larger lambdas: a start from nothing would not be there after as many iterations."""
+    problem, _ = make_world(seen=12)
+    run = Run(show_progress=False, device="cpu")
+    solution = make_method("sync", {"iterations": 4}).fit(problem, run)
+    chosen = solution.record.chosen["regulariser"]
+    data = PhotoClasses.of(problem, "sync").scaled()
+    warm = one_vs_other(data, [each for each in REGULARISERS if each >= chosen], 4, run)[-1][0]
+    assert np.allclose(solution.classifiers[problem.seen, :-1], warm, atol=1e-3)
 
 
 def test_the_regression_on_classifiers_is_named_as_such():

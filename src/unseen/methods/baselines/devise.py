@@ -136,6 +136,7 @@ def truncated_hinge(scores, labels, candidates, margin: float, generator):
     excess = margin - own + scores
     breaks = (excess.detach() > 0) & candidates
     breaks[torch.arange(len(labels), device=labels.device), labels] = False
-    lottery = torch.rand(scores.shape, generator=generator).to(scores.device).masked_fill(~breaks, -1.0)
-    drawn = lottery.argmax(dim=1, keepdim=True)
+    lot = torch.rand(len(labels), 1, generator=generator).to(scores.device)
+    place = (lot * breaks.sum(dim=1, keepdim=True)).floor()  # among those that break it
+    drawn = (breaks.cumsum(dim=1) > place).float().argmax(dim=1, keepdim=True)
     return (excess.gather(1, drawn) * breaks.gather(1, drawn)).mean()

@@ -8,7 +8,7 @@ from typing import Annotated
 import numpy as np
 
 from unseen.methods.base import Solution
-from unseen.methods.baselines.photo_classes import PhotoClasses, best
+from unseen.methods.baselines.photo_classes import PhotoClasses, at_edge, best
 from unseen.methods.baselines.word_space import WordSpace
 from unseen.methods.problem import Problem, has_vector
 from unseen.methods.projections import Linear
@@ -62,11 +62,14 @@ class ESZSL(WordSpace):
     needs_features = True
 
     def fit(self, problem: Problem, run: Run) -> Solution:
-        data = PhotoClasses.with_all(problem, self.name)
+        data = PhotoClasses.of(problem, self.name)
         gamma, ridge, accuracy = self._choose(data, run)
         matrix = _System(data, self.settings.other).solve(gamma, ridge)
-        extra = {} if accuracy is None else {"hidden_hit@1": round(100 * accuracy, 2)}
-        record = FitRecord(weights=matrix.size, chosen={"gamma": gamma, "ridge": ridge}, extra=extra)
+        chosen, extra = {"gamma": gamma, "ridge": ridge}, {}
+        if accuracy is not None:
+            tried = {name: GRID for name in chosen if getattr(self.settings, name) is None}
+            extra = {"hidden_hit@1": round(100 * accuracy, 2), **at_edge(chosen, tried)}
+        record = FitRecord(weights=matrix.size, chosen=chosen, extra=extra)
         answers = self.answers(problem)
         return Solution(self.predict(problem, {}), Linear(matrix), record=record, answers=answers)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from unseen.errors import UnseenError
 from unseen.methods.base import Method, Solution
-from unseen.methods.baselines.photo_classes import PhotoClasses, best
+from unseen.methods.baselines.photo_classes import PhotoClasses, at_edge, best
 from unseen.methods.problem import Problem, normalise_rows
 from unseen.methods.projections import Unit
 from unseen.methods.records import FitRecord
@@ -21,6 +21,7 @@ from unseen.runtime.run import Run
 
 WIDTHS = (0.25, 0.5, 1.0, 2.0, 4.0)
 RIDGES = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+COSTS = tuple(2.0**power for power in range(-5, 6, 2))  # the authors' range
 CHUNK = 8192
 
 
@@ -35,7 +36,7 @@ class EXEMSettings:
         width: g of the kernel exp(-g |a - a'|^2); None: chosen on seen classes.
         ridge: Of the regression; None: chosen on seen classes.
         nu: Of nu-SVR: the share of classes that may lie off their prediction.
-        cost: C of nu-SVR.
+        cost: C of nu-SVR; None: chosen on seen classes.
         folds: Into how many parts the seen classes are split for the choice.
     """
 
@@ -45,7 +46,7 @@ class EXEMSettings:
     width: Annotated[float | None, POSITIVE] = None
     ridge: Annotated[float | None, POSITIVE] = None
     nu: Annotated[float, DECAY] = 0.5
-    cost: Annotated[float, POSITIVE] = 1.0
+    cost: Annotated[float | None, POSITIVE] = None
     folds: Annotated[int, AT_LEAST_2] = 5
 
 
@@ -61,7 +62,8 @@ class EXEM(Method):
     within a class, averaged over classes. The paper fits nu-SVR; kernel ridge regression has the same kernel and a
     closed form, and is the default here: `regression=nu-svr` shows what that costs. Width and ridge are chosen by
     class-wise cross-validation: with which photos of left-out classes best find theirs among those, averaged over
-    classes. nu-SVR takes the width that was chosen for the ridge.
+    classes. nu-SVR is fitted to exemplars before these are divided, as by its authors; it takes the width that was
+    chosen for the ridge, and C is chosen on one part of the classes. Its authors choose width and nu as well.
 
     Shapes: P is D x dims, z and e(u) dims long; the class matrix is N x (D + 1), with the rows
     [2 P e(u), -2 m'P e(u) - |e(u)|^2].
@@ -74,15 +76,22 @@ class EXEM(Method):
     needs_features = True
 
     def fit(self, problem: Problem, run: Run) -> Solution:
-        data = PhotoClasses.with_all(problem, self.name).scaled()
-        vectors = data.vectors
+        data = PhotoClasses.of(problem, self.name).scaled()
+        vectors, settings = data.vectors, self.settings
         width, ridge, accuracy = self._choose(data, run)
-        space = _Space(data, self.settings)
-        centre = space.exemplars.mean(axis=0)
-        if self.settings.regression == "nu-svr":
-            dual, centre = self._support_vectors(vectors, space.exemplars, width)
+        space = _Space(data, settings)
+        chosen = {"width": width, "dims": space.axes.shape[1]}
+        tried = {"width": WIDTHS} if settings.width is None else {}
+        if settings.regression == "nu-svr":
+            cost, accuracy = self._choose_cost(data, width, run)
+            dual, centre = _support_vectors(space, vectors, width, cost, settings.nu)
+            chosen |= {"cost": cost, "nu": settings.nu}
+            tried |= {"cost": COSTS} if settings.cost is None else {}
         else:
+            centre = space.exemplars.mean(axis=0)
             dual = Ridges(_rbf(vectors, vectors, width)).solve(space.exemplars - centre, ridge)
+            chosen |= {"ridge": ridge}
+            tried |= {"ridge": RIDGES} if settings.ridge is None else {}
         state = {
             "vectors": vectors,
             "dual": dual.astype(np.float32),
@@ -91,8 +100,9 @@ class EXEM(Method):
             "axes": space.axes.astype(np.float32),
             "mean": space.mean.astype(np.float32),
         }
-        chosen = {"width": width, "ridge": ridge, "dims": space.axes.shape[1]}
-        extra = {"classes": len(data)} | ({} if accuracy is None else {"hidden_hit@1": round(100 * accuracy, 2)})
+        extra: dict = {"classes": len(data)}
+        if accuracy is not None:
+            extra |= {"hidden_hit@1": round(100 * accuracy, 2), **at_edge(chosen, tried)}
         record = FitRecord(weights=dual.size, chosen=chosen, extra=extra)
         unit = Unit(np.zeros(data.width, np.float32))
         return Solution(self.predict(problem, state), unit, state, record)
@@ -118,34 +128,25 @@ class EXEM(Method):
         for rest, out in data.folds(self.settings.folds, run.seed) if len(pairs) > 1 else ():
             space = _Space(rest, self.settings)
             tried = [exemplars for width in widths for exemplars in _predicted(space, rest, out, width, ridges)]
-            sizes = [np.square(exemplars).sum(axis=1) for exemplars in tried]
-
-            def score(photos: np.ndarray, space=space, tried=tried, sizes=sizes) -> Iterator[np.ndarray]:
-                points = 2 * space.points(photos)
-                return (points @ exemplars.T - size for exemplars, size in zip(tried, sizes, strict=True))
-
-            found.append(out.accuracies(score))
+            found.append(_accuracies(space, out, tried))
         if not found:  # given, or too few classes to leave any out
             return widths[len(widths) // 2], ridges[len(ridges) // 2], None
         accuracy, place = best([(value, i) for i, value in enumerate(np.mean(found, axis=0))])
         return *pairs[int(place)], float(accuracy)
 
-    def _support_vectors(self, vectors: np.ndarray, targets: np.ndarray, width: float) -> tuple[np.ndarray, np.ndarray]:
-        """nu-SVR for each component, as dual weights (C x dims) and intercepts (dims)."""
-        try:
-            from sklearn.svm import NuSVR
-        except ImportError:
-            raise UnseenError(
-                "exem: nu-SVR needs scikit-learn: pip install scikit-learn, or leave regression at ridge"
-            ) from None
-        kernel = _rbf(vectors, vectors, width).astype(np.float64)
-        dual, intercepts = np.zeros((len(vectors), targets.shape[1])), np.zeros(targets.shape[1])
-        for component in range(targets.shape[1]):
-            machine = NuSVR(kernel="precomputed", nu=self.settings.nu, C=self.settings.cost)
-            machine.fit(kernel, targets[:, component])
-            dual[machine.support_, component] = machine.dual_coef_[0]
-            intercepts[component] = machine.intercept_[0]
-        return dual, intercepts
+    def _choose_cost(self, data: PhotoClasses, width: float, run: Run) -> tuple[float, float | None]:
+        """C of nu-SVR with the best class-averaged accuracy on one part of the classes, left out, and that accuracy."""
+        costs = COSTS if self.settings.cost is None else (self.settings.cost,)
+        fold = next(data.folds(self.settings.folds, run.seed), None)
+        if len(costs) == 1 or fold is None:
+            return costs[len(costs) // 2], None
+        (rest, out), tried = fold, []
+        space, kernel = _Space(rest, self.settings), _rbf(out.vectors, rest.vectors, width)
+        for cost in costs:
+            dual, centre = _support_vectors(space, rest.vectors, width, cost, self.settings.nu)
+            tried.append(centre + kernel @ dual)
+        accuracy, cost = best(list(zip(_accuracies(space, out, tried), costs, strict=True)))
+        return cost, accuracy
 
 
 class _Space:
@@ -159,9 +160,8 @@ class _Space:
     def __init__(self, data: PhotoClasses, settings: EXEMSettings):
         self.mean, self.axes = _principal_axes(data, settings.dims)
         self.exemplars = data.class_means(lambda part, photos: self.points(photos))
-        if settings.standardise:
-            within = _spread(self, data)
-            self.axes, self.exemplars = self.axes / within.astype(np.float32), self.exemplars / within
+        self.within = _spread(self, data) if settings.standardise else np.ones(self.axes.shape[1])
+        self.axes, self.exemplars = self.axes / self.within.astype(np.float32), self.exemplars / self.within
 
     def points(self, photos: np.ndarray) -> np.ndarray:
         """z of photos, k x dims."""
@@ -176,6 +176,38 @@ def _predicted(
     system, kernel = Ridges(_rbf(rest.vectors, rest.vectors, width)), _rbf(out.vectors, rest.vectors, width)
     for ridge in ridges:
         yield centre + kernel @ system.solve(space.exemplars - centre, ridge)
+
+
+def _support_vectors(
+    space: _Space, vectors: np.ndarray, width: float, cost: float, nu: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """nu-SVR for each component, as dual weights (C x dims) and intercepts (dims)."""
+    try:
+        from sklearn.svm import NuSVR
+    except ImportError:
+        raise UnseenError(
+            "exem: nu-SVR needs scikit-learn: pip install scikit-learn, or leave regression at ridge"
+        ) from None
+    kernel = _rbf(vectors, vectors, width).astype(np.float64)
+    targets = space.exemplars * space.within  # C is a length in these units
+    dual, intercepts = np.zeros((len(vectors), targets.shape[1])), np.zeros(targets.shape[1])
+    for component in range(targets.shape[1]):
+        machine = NuSVR(kernel="precomputed", nu=nu, C=cost)
+        machine.fit(kernel, targets[:, component])
+        dual[machine.support_, component] = machine.dual_coef_[0]
+        intercepts[component] = machine.intercept_[0]
+    return dual / space.within, intercepts / space.within
+
+
+def _accuracies(space: _Space, out: PhotoClasses, tried: Sequence[np.ndarray]) -> list[float]:
+    """Of photos of hidden classes, with each of these predictions of their exemplars."""
+    sizes = [np.square(exemplars).sum(axis=1) for exemplars in tried]
+
+    def score(photos: np.ndarray) -> Iterator[np.ndarray]:
+        points = 2 * space.points(photos)
+        return (points @ exemplars.T - size for exemplars, size in zip(tried, sizes, strict=True))
+
+    return out.accuracies(score)
 
 
 def _scoring_rows(exemplars: np.ndarray, axes: np.ndarray, mean: np.ndarray) -> np.ndarray:

@@ -8,7 +8,7 @@ There may be more photos than memory holds: they are read some at a time, as oft
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -53,16 +53,6 @@ class PhotoClasses:
         rows = np.flatnonzero(useful)
         seen, labels = np.unique(store.labels[rows], return_inverse=True)
         return cls(store.matrix, rows, labels, vectors[seen], seen)
-
-    @classmethod
-    def with_all(cls, problem: Problem, method: str) -> PhotoClasses:
-        """The same, with the photos of classes that have no vector."""
-        store = problem.require_features(method)
-        if not len(store.labels):
-            raise UnseenError(f"{method}: the feature store holds no photo of a seen class")
-        seen, labels = np.unique(store.labels, return_inverse=True)
-        vectors = normalise_rows(problem.vectors.matrix[problem.seen[seen]])
-        return cls(store.matrix, np.arange(len(labels)), labels, vectors, seen)
 
     def __len__(self) -> int:
         """Classes."""
@@ -161,3 +151,9 @@ def moments(most: int, count: int) -> list[int]:
 def best(tried: Sequence[tuple[float, ...]]) -> tuple[float, ...]:
     """Of (accuracy, setting, ...) the most accurate; of equal ones the first, so list plainer settings first."""
     return max(tried, key=lambda trial: trial[0])
+
+
+def at_edge(chosen: Mapping[str, Any], grids: Mapping[str, Sequence[float]]) -> dict[str, list[str]]:
+    """For a record: which settings were chosen from the edge of what was tried, so that others may be better."""
+    names = [name for name, grid in grids.items() if len(grid) > 1 and chosen[name] in (min(grid), max(grid))]
+    return {"at_edge_of_grid": names} if names else {}

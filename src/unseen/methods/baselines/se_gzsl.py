@@ -33,7 +33,7 @@ class SEGZSLSettings:
     Args:
         latent: Length of z, what a photo has beside its class.
         hidden_units: Of the one hidden layer that the encoder, the generator and the regressor have.
-        feedback: Weight of the regressor's answer to generated features, in the generator's loss.
+        feedback: Weight of the regressor's answer to generated features, in its own loss and in the generator's.
         prior: Weight of the term that draws what the encoder finds in generated features to the prior of z.
         synthesised: Features made for each class.
         shrinkage: Of the classifier's covariance; None: chosen on hidden seen classes.
@@ -61,12 +61,14 @@ class SEGZSL(Method):
     them. With x a photo's features and a the vector of its class, both scaled to entries of mean square 1, as z has
     them, two steps alternate:
 
-        regressor    R(a | x)   least |R(x) - a|^2 over photos, and over generated features
+        regressor    R(a | x)   least |R(x) - a|^2 over photos, and `feedback` times that over generated features
         autoencoder  E(z | x), G(x | z, a)
                      least  |G(z, a) - x|^2 / 2 v  +  KL(E(z | x) || N(0, I))                         over photos
                           + feedback |R(G(z, a)) - a|^2 / 2  +  prior KL(E(z | G(z, a)) || N(0, I))   z ~ N(0, I)
 
-    so that generated features must tell their class to the regressor, which learns at the same time. Then `synthesised`
+    so that generated features must tell their class to the regressor, which learns at the same time; the last two terms
+    train the generator alone. (The paper has one more, the likelihood of a generated feature under its own generator:
+    with a fixed variance that is a constant.) Then `synthesised`
     features G(z, a_u), z ~ N(0, I), are made of every class u, seen or not, and the classifier is the Gaussian one:
     with m_u their mean, and C the covariance within classes plus `shrinkage` times its mean variance,
 
@@ -188,7 +190,7 @@ class _Networks:
         means = data.class_means(lambda part, photos: _scaled(photos))
         centre = np.bincount(data.labels, minlength=len(data)) @ means / data.photos
         within = [float(np.square(_scaled(photos) - means[data.labels[part]]).sum()) for part, photos in data.chunks()]
-        whole = [float(np.square(_scaled(photos) - centre.mean()).sum()) for _, photos in data.chunks()]
+        whole = [float(np.square(_scaled(photos) - centre).sum()) for _, photos in data.chunks()]
         entries = data.photos * data.width
         # Without spread, as with one photo a class, errors are measured as if photos spread as classes do.
         self.variance = max(sum(within) / entries, 0.1 * sum(whole) / entries, 1e-8)
@@ -241,8 +243,10 @@ class _Networks:
         loss = error + _divergence(mean, spread)
         made = self._made(vectors)
         loss = loss + self.settings.feedback / 2 * _squares(self.regressor(made) - vectors)
-        if self.settings.prior:
-            loss = loss + self.settings.prior * _divergence(*self.encoder(made).chunk(2, dim=1))
+        if self.settings.prior:  # the generator's doing: the encoder itself learns from photos
+            fixed = {name: weights.detach() for name, weights in self.encoder.named_parameters()}
+            found = torch.func.functional_call(self.encoder, fixed, (made,))
+            loss = loss + self.settings.prior * _divergence(*found.chunk(2, dim=1))
         _step(self.second, loss)
         return error.item() * 2 / self.width
 

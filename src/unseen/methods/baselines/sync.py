@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import numpy as np
 
 from unseen.methods.base import Method, Solution
-from unseen.methods.baselines.photo_classes import PhotoClasses, best
+from unseen.methods.baselines.photo_classes import PhotoClasses, at_edge, best
 from unseen.methods.baselines.squared_hinge import one_vs_other
 from unseen.methods.problem import Problem, normalise_rows
 from unseen.methods.projections import Append1, Unit
@@ -18,9 +19,10 @@ from unseen.methods.ridge import Ridges, leave_one_out
 from unseen.methods.settings import AT_LEAST_1, AT_LEAST_2, POSITIVE
 from unseen.runtime.run import Run
 
-SIGMAS = (0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0)
+SIGMAS = (0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0)
 RIDGES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)  # of the regression on classifiers
-REGULARISERS = (1e-3, 1e-4, 1e-5)  # lambda, on photos; each start is the solution before
+# lambda, on photos; each starts from the one before
+REGULARISERS = (0.3, 0.1, 3e-2, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4, 3e-5)
 CHUNK = 8192
 
 
@@ -92,8 +94,11 @@ class SYNC(Method):
 
     def _from_photos(self, problem: Problem, run: Run) -> Solution:
         data = PhotoClasses.of(problem, self.name).scaled()
-        regulariser, sigma, accuracy = self._choose(data, run)
-        weights, loss = one_vs_other(data, [regulariser], self.settings.iterations, run)[0]
+        regularisers = REGULARISERS if self.settings.regulariser is None else (self.settings.regulariser,)
+        sigmas = SIGMAS if self.settings.sigma is None else (self.settings.sigma,)
+        regulariser, sigma, accuracy = self._choose(data, regularisers, sigmas, run)
+        on_the_way = [each for each in regularisers if each >= regulariser]  # as it was reached when it was chosen
+        weights, loss = one_vs_other(data, on_the_way, self.settings.iterations, run)[-1]
         bases = _bases(data.vectors, weights, sigma)
         mean = np.zeros(data.width, np.float32)
         state = {
@@ -104,15 +109,17 @@ class SYNC(Method):
         }
         chosen = {"sigma": sigma, "regulariser": regulariser, "learn_from": "features"}
         extra: dict = {"phantoms": len(data)}
-        extra |= {} if accuracy is None else {"hidden_hit@1": round(100 * accuracy, 2)}
+        if accuracy is not None:
+            grids = {"sigma": sigmas, "regulariser": regularisers}
+            extra |= {"hidden_hit@1": round(100 * accuracy, 2), **at_edge(chosen, grids)}
         record = FitRecord(weights=bases.size, chosen=chosen, loss=loss, extra=extra)
         return Solution(self.predict(problem, state), Unit(mean), state, record)
 
-    def _choose(self, data: PhotoClasses, run: Run) -> tuple[float, float, float | None]:
+    def _choose(
+        self, data: PhotoClasses, regularisers: Sequence[float], sigmas: Sequence[float], run: Run
+    ) -> tuple[float, float, float | None]:
         """lambda and sigma with the best class-averaged accuracy on left-out classes, and that accuracy."""
         s = self.settings
-        regularisers = REGULARISERS if s.regulariser is None else (s.regulariser,)
-        sigmas = SIGMAS if s.sigma is None else (s.sigma,)
         pairs = [(regulariser, sigma) for regulariser in regularisers for sigma in sigmas]
         found = []
         for rest, out in data.folds(s.folds, run.seed) if len(pairs) > 1 else ():

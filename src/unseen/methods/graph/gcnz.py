@@ -21,7 +21,7 @@ class GCNZSettings(GraphSettings):
     Args:
         hidden: Widths of the hidden layers.
         normalisation: `symmetric` is D^-1/2 A D^-1/2, `row` D^-1 A.
-        dropped_layers: How many of the last layers drop inputs: two, as in the code of DGP's authors.
+        dropped_layers: How many of the last layers drop inputs; the papers do not say.
     """
 
     hidden: Annotated[list[int], AT_LEAST_1] = field(default_factory=lambda: [2048, 2048, 1024, 1024, 512])
@@ -33,10 +33,11 @@ class GCNZSettings(GraphSettings):
 class GCNZMethod(GraphMethod):
     """H_{l+1} = act(D^-1/2 A D^-1/2 H_l Theta_l + b_l), six times, with A the edges both ways and self-loops.
 
-    As DGP's authors run it, whose GCNZ the paper's tables show. The code that Wang et al. released differs: it names
-    dropout for the last two layers but never switches it on, so that nothing is dropped; it has no biases b_l; and it
-    multiplies predictions and targets by N / M before it takes half the sum of their squared differences, which makes
-    its loss N^2 / M times as large as the mean here, and its weight decay as much weaker.
+    Trained as DGP's authors train their own networks; how they ran the GCNZ of their tables, a reimplementation, they
+    did not publish. The code that Wang et al. released differs: it names dropout for the last two layers but never
+    switches it on, so that nothing is dropped; it has no biases b_l; and it multiplies predictions and targets by N / M
+    before it takes half the sum of their squared differences, which makes its loss N^2 / M times as large as the mean
+    here, and its weight decay as much weaker.
 
     Shapes: X = H_0 is N x S, Theta_l as wide as layers l and l + 1, the last P, A N x N. The last layer has no act; its
     rows are scaled to length 1.
