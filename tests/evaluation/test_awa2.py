@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 from PIL import Image
@@ -9,7 +11,8 @@ from torch import nn
 
 import unseen
 from unseen.errors import UnseenError
-from unseen.evaluation.awa2 import CLASSES, TEST, TRAIN, Attributes, by_id, find_awa2
+from unseen.evaluation.awa2 import Attributes, by_id, find_awa2
+from unseen.scoring.awa2_classes import CLASSES, TEST, TRAIN
 from unseen.scoring.candidates import paper_list
 
 COLOURS = {"blue+whale": "blue", "horse": "red", "giraffe": "yellow"}  # of photos of test classes
@@ -50,21 +53,39 @@ def test_folders_by_name_are_evaluated(awa2, model, inside, tmp_path, monkeypatc
     assert {row["id"] for row in result.per_class} == set(candidates)
 
 
+class Store:
+    def __init__(self, **photos: int):
+        self.photos = {name.replace("_", "+"): count for name, count in photos.items()}
+
+    def classes(self) -> dict[str, int]:
+        return self.photos
+
+
 def test_names_that_a_hierarchy_has_itself_are_its_own(model):
     own = unseen.Taxonomy.from_edges([("horse", "animal"), ("n02374451", "animal")])
-
-    class Store:
-        def classes(self):
-            return {"horse": 3}
-
-    store = Store()
+    store = Store(horse=3, blue_whale=2)
     assert by_id(store, own) is store
-    assert by_id(store, model.bundle.taxonomy).classes() == {"n02374451": 3}
+    assert by_id(store, model.bundle.taxonomy).classes() == {"n02374451": 3, CLASSES["blue+whale"]: 2}
+
+
+def test_a_few_of_its_names_do_not_make_a_folder_awa2():
+    """A user's own folders of a mouse and a mole may be of a computer and of the shore."""
+    taxonomy = unseen.Taxonomy.imagenet().subgraph([CLASSES[name] for name in ("mouse", "mole", "bat", "ox", "pig")])
+    for store in (Store(mouse=2, mole=3), Store(mouse=1, mole=1, bat=1, ox=1, pig=1, keyboard=1)):
+        assert by_id(store, taxonomy) is store
+    whole = by_id(Store(mouse=1, mole=1, bat=1, ox=1, pig=1), taxonomy)
+    assert CLASSES["mouse"] in whole.classes() and "mouse" not in whole.classes()
+
+
+def test_photos_by_name_and_by_id_are_added_up(model):
+    store = Store(horse=3, blue_whale=2, n02374451=4)
+    assert by_id(store, model.bundle.taxonomy).classes() == {"n02374451": 7, CLASSES["blue+whale"]: 2}
 
 
 def test_the_split_is_the_authors(authors_lists):
-    assert list(TEST.values()) == paper_list("awa2-test")
-    assert list(TRAIN.values()) == paper_list("awa2-train")
+    split = json.loads((authors_lists / "awa2-split.json").read_text())
+    assert paper_list("awa2-test") == split["test"] == list(TEST.values())
+    assert paper_list("awa2-train") == split["train"] == list(TRAIN.values())
     assert len(CLASSES) == 50
 
 

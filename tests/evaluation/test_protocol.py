@@ -97,6 +97,8 @@ def test_added_seen_classes_compete_but_their_photos_do_not_count(model, photos)
     assert evaluate(model, [alone, apart], listed, with_seen=True).image == both.image  # a folder of seen classes
     with pytest.raises(UnseenError, match="photos_of must be auto, unseen, seen or both, not 'all'"):
         evaluate(model, photos, listed, photos_of="all")
+    by_name = [evaluate(model, photos, f"unseen{added}").images for added in ("", "+1K", "+seen")]
+    assert by_name == [by_name[0]] * 3  # however they are added
 
 
 def test_named_lists(model, photos, monkeypatch):
@@ -328,6 +330,8 @@ def test_command_line(model, folder, tmp_path, monkeypatch):
     assert set(result["image"]) == {"hit@1", "hit@2", "hit@5", "hit@10", "hit@20"}
     assert "per_class" not in result
     assert "novelty detector at 0.4" in run_command(*command, "--novelty", "0.4").out
+    plain = run_command(*command, "--no-verdicts")
+    assert plain.code == 0 and "verdicts" not in plain.out and "over classes" in plain.out
     by_class = run_command(*command, "--per-class").out
     assert all(f"│ {id} " in by_class for id in (*SEEN, "cat", "saw")) and "│ elsewhere " not in by_class
 

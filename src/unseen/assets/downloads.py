@@ -54,12 +54,6 @@ ASSETS = {
         419_835,
         "the DGP authors' graph nodes (MIT)",
     ),
-    "awa2-split.json": Asset(
-        f"{_AUTHORS}/awa2-split.json",
-        "4b0a8710bf4e640f0aee8ad8bd7a1564c79bba3ac99098ac7b9f664aae824f26",
-        1_259,
-        "the DGP authors' AWA2 split by wnid (MIT)",
-    ),
 }
 
 

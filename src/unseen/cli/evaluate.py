@@ -57,6 +57,7 @@ def evaluate(
         ),
     ] = "auto",
     sure: Annotated[float, typer.Option(help="The sureness of the verdicts that are judged.")] = 0.9,
+    verdicts: Annotated[bool, typer.Option(help="Judge verdicts too, which takes most of the time.")] = True,
     ties: Annotated[str, typer.Option(help="realistic, optimistic or pessimistic (the authors' way).")] = "realistic",
     per_class: Annotated[bool, typer.Option(help="Also report every class.")] = False,
     workers: Annotated[int, typer.Option(min=0, help="Processes that decode photos.")] = 2,
@@ -87,7 +88,7 @@ def evaluate(
             show_progress=first,
             say=tell if first else lambda message: None,
             photos_of=photos_of,
-            sure=sure,
+            sure=sure if verdicts else None,
             processes=processes,
         )[0]
     if first:
@@ -128,7 +129,8 @@ def _show(result, per_class: bool) -> None:
             f"{figures['seen_told_rightly']} % of seen photos, {figures['unseen_told_rightly']} % of unseen ones",
             soft_wrap=True,
         )
-    _show_verdicts(result)
+    if result.verdict:
+        _show_verdicts(result)
     if per_class:
         table = Table("id", "photos", *result.image)
         for row in result.per_class:

@@ -60,7 +60,7 @@ def gather() -> dict:
     data = [
         entry | {"intact": sha256(data_file(entry["file"], verify=False)) == entry["sha256"]} for entry in manifest()
     ]
-    lists = ("imagenet-split.json", "imagenet-testsets.json", "imagenet-xml-wnids.json", "awa2-split.json")
+    lists = ("imagenet-split.json", "imagenet-testsets.json", "imagenet-xml-wnids.json")
     return {
         "versions": versions,
         "devices": devices,
@@ -87,8 +87,12 @@ def _show(result: dict) -> None:
         state = "[green]yes[/green]" if result["extras"][name] else f"no: pip install 'unseen\\[{name}]'"
         stdout.print(f"  {name:8}{purpose:40}{state}")
     have = sum(result["authors_lists"].values())
-    where = "" if have == 4 else " (fetched when needed, or put them in a folder that UNSEEN_ASSETS names)"
-    stdout.print(f"[bold]Authors' lists[/bold]  {have} of 4 here{where}")
+    where = (
+        ""
+        if have == len(result["authors_lists"])
+        else " (fetched when needed, or put them in a folder that UNSEEN_ASSETS names)"
+    )
+    stdout.print(f"[bold]Authors' lists[/bold]  {have} of {len(result['authors_lists'])} here{where}")
     stdout.print(f"[bold]Cache[/bold]  {escaped(result['cache'])}", soft_wrap=True)
 
 

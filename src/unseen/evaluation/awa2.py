@@ -20,26 +20,11 @@ import numpy as np
 from unseen.errors import UnseenError
 from unseen.features.store import FeatureBatch, SeenFeatures
 from unseen.runtime.files import sha256
+from unseen.scoring.awa2_classes import CLASSES, TEST
 from unseen.taxonomy import Taxonomy
 
-TEST = {
-    "sheep": "n02411705", "dolphin": "n02068974", "bat": "n02139199", "seal": "n02076196", "blue+whale": "n02064816",
-    "rat": "n02331046", "horse": "n02374451", "walrus": "n02081571", "giraffe": "n02439033", "bobcat": "n02127482",
-}  # fmt: skip
-TRAIN = {
-    "killer+whale": "n02071294", "beaver": "n02363005", "dalmatian": "n02110341", "persian+cat": "n02123394",
-    "german+shepherd": "n02106662", "siamese+cat": "n02123597", "skunk": "n02445715", "mole": "n01889520",
-    "tiger": "n02129604", "hippopotamus": "n02398521", "leopard": "n02128385", "spider+monkey": "n02493793",
-    "elephant": "n02503517", "gorilla": "n02480855", "ox": "n02403003", "chimpanzee": "n02481823",
-    "hamster": "n02342885", "fox": "n02118333", "squirrel": "n02355227", "rabbit": "n02324045", "wolf": "n02114100",
-    "chihuahua": "n02085620", "weasel": "n02441942", "otter": "n02444819", "buffalo": "n02410702",
-    "zebra": "n02391049", "giant+panda": "n02510455", "pig": "n02395406", "lion": "n02129165",
-    "polar+bear": "n02134084", "collie": "n02106030", "cow": "n02403454", "deer": "n02430045", "mouse": "n02330245",
-    "humpback+whale": "n02065726", "antelope": "n02419796", "grizzly+bear": "n02132580", "rhinoceros": "n02391994",
-    "raccoon": "n02508021", "moose": "n02432983",
-}  # fmt: skip
-CLASSES = TEST | TRAIN
 ATTRIBUTES = "predicate-matrix-continuous.txt"
+FEW = 5  # folders with names of AWA2, and no others, are some of AWA2
 
 
 def photos_folder(folder: str | Path) -> Path:
@@ -62,9 +47,17 @@ def find_awa2(folder: str | Path) -> Path:
 
 def by_id(store: Any, taxonomy: Taxonomy) -> Any:
     """A feature store whose folders have AWA2's names, with ids in their place; any other store as it is."""
+    if not _is_awa2(store.classes().keys()):
+        return store
     ids = {name: CLASSES[name] for name in store.classes().keys() & CLASSES.keys() if name not in taxonomy}
     ids = {name: id for name, id in ids.items() if id in taxonomy}
     return AWA2Store(store, ids) if ids else store
+
+
+def _is_awa2(folders: Collection[str]) -> bool:
+    """Whether these are AWA2's folders. One or two of its names prove nothing: a mouse may belong to a computer."""
+    known = CLASSES.keys() & set(folders)
+    return any("+" in name for name in known) or (len(known) >= FEW and len(known) == len(folders))
 
 
 class AWA2Store:
@@ -76,7 +69,10 @@ class AWA2Store:
         self.path = getattr(store, "path", None)
 
     def classes(self) -> dict[str, int]:
-        return {self._id(name): photos for name, photos in self.store.classes().items()}
+        photos: dict[str, int] = {}
+        for name, own in self.store.classes().items():  # a class may have a folder by its name and one by its id
+            photos[self._id(name)] = photos.get(self._id(name), 0) + own
+        return photos
 
     def _id(self, name: str) -> str:
         return self.ids.get(name, name)

@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING, Any
 
 from unseen.bundle import Bundle
 from unseen.errors import UnseenError
-from unseen.evaluation.awa2 import CLASSES, by_id, photos_folder
+from unseen.evaluation.awa2 import by_id, photos_folder
 from unseen.evaluation.metrics import KS, SeenUnseenCurve
 from unseen.evaluation.tally import Tally
 from unseen.features import FeatureStore
 from unseen.recognition.recogniser import Recogniser
+from unseen.scoring.awa2_classes import CLASSES
 from unseen.scoring.class_folders import check_source, match_folders, open_source
 
 if TYPE_CHECKING:

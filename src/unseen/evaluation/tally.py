@@ -179,9 +179,11 @@ def _generalised(curve: SeenUnseenCurve | None, first: HitCounter) -> dict[str, 
 
 
 def _plain(candidates: str | Sequence[str]) -> str | Sequence[str]:
-    """The list itself, without the seen classes that a trailing +1K adds."""
-    if isinstance(candidates, str) and candidates.lower().endswith("+1k"):
-        return candidates[:-3]
+    """The list itself, without the seen classes that a trailing +1K or +seen adds."""
+    if isinstance(candidates, str):
+        list_, plus, added = candidates.rpartition("+")
+        if plus and added.strip().lower() in ("1k", "seen"):
+            return list_
     return candidates
 
 

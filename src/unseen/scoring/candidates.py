@@ -8,6 +8,7 @@ from pathlib import Path
 
 from unseen.assets import fetch_asset
 from unseen.errors import UnseenError
+from unseen.scoring.awa2_classes import TEST, TRAIN
 from unseen.taxonomy import Taxonomy
 from unseen.taxonomy.readers import COLUMNS, read_csv, read_json
 from unseen.taxonomy.search import close_matches, did_you_mean, near_ids
@@ -15,6 +16,7 @@ from unseen.taxonomy.sources import BUILT_IN
 from unseen.taxonomy.wordnet import is_wordnet_id
 
 AUTHORS_LISTS = ("2-hops", "3-hops", "all")
+AWA2 = {"awa2-test": TEST, "awa2-train": TRAIN}
 WORDS = ("any", "unseen", "seen", "own", "leaves", *AUTHORS_LISTS, "awa2", "awa2-test", "awa2-train")
 HELP = (
     "any, unseen, seen, own (what you added), leaves, hops:N, subtree:ID, 2-hops, 3-hops, all (the authors' lists), "
@@ -24,8 +26,8 @@ HELP = (
 
 def paper_list(name: str) -> list[str]:
     """A list of the paper's authors: 2-hops, 3-hops, all, train, awa2-test, awa2-train."""
-    if name == "awa2-train":
-        return json.loads(fetch_asset("awa2-split.json").read_text())["train"]
+    if name in AWA2:
+        return list(AWA2[name].values())
     return json.loads(fetch_asset("imagenet-testsets.json").read_text())[name]
 
 
