@@ -25,14 +25,16 @@ from typing import Any
 
 import numpy as np
 
+from pages import kept_words
 from unseen.bundle import Bundle
 from unseen.evaluation.protocol import evaluate_lists
 from unseen.features.cache import open_features
 from unseen.methods import get_method, make_method
 from unseen.methods.baselines.structural import distances
 from unseen.methods.graph.method import GraphMethod
+from unseen.methods.problem import normalise_rows
 from unseen.recognition import Recogniser
-from unseen.reproduction.claims import LEVEL, sign_flip
+from unseen.reproduction.claims import LEVEL, holm, sign_flip, told_p
 from unseen.runtime.files import write_atomically
 from unseen.scoring.candidates import AUTHORS_LISTS
 from unseen.taxonomy import Taxonomy
@@ -41,7 +43,8 @@ RELATIONS = ("ancestor", "descendant", "sibling", "further")
 METHODS = ("dgp", "sgcn", "kin")
 COMPARED = ("dgp", "sgcn")
 NAMES = {"dgp": "DGP", "sgcn": "SGCN"}  # others are called as they are
-Figures = dict[str, dict[str, dict[str, Any]]]  # list -> class id -> relation, photos, and Hit@1 by method
+KS = (1, 5)
+Figures = dict[str, dict[str, dict[str, Any]]]  # list -> class id -> relation, photos, and by method Hit@k by k
 
 
 def relation(taxonomy: Taxonomy, id: str, nearest: Sequence[str]) -> str:
@@ -66,19 +69,32 @@ def relations(taxonomy: Taxonomy, ids: Sequence[str], seen: Sequence[str]) -> di
 
 
 def measure(bundles: dict[str, Bundle], photos: Callable[[Recogniser], Any], lists: Sequence[str]) -> Figures:
-    """Hit@1 of every class with photos, for each list and method."""
+    """Hit@k of every class with photos, for each list and method."""
     found: Figures = {spec: {} for spec in lists}
     for method, bundle in bundles.items():
         model = Recogniser(bundle, device="cpu")
-        results = evaluate_lists(model, photos(model), lists, ks=(1,), show_progress=False, sure=None)
+        results = evaluate_lists(model, photos(model), lists, ks=KS, show_progress=False, sure=None)
         for spec, result in zip(lists, results, strict=True):
             for entry in result.per_class:
-                found[spec].setdefault(entry["id"], {"photos": entry["photos"]})[method] = entry["hit@1"]
+                own = found[spec].setdefault(entry["id"], {"photos": entry["photos"]})
+                own[method] = {k: entry[f"hit@{k}"] for k in KS}
     bundle = next(iter(bundles.values()))
     ids = sorted({id for classes in found.values() for id in classes})
     kinds = relations(bundle.taxonomy, ids, bundle.seen_ids)
     return {spec: {id: {"relation": kinds[id], **entry} for id, entry in classes.items()}
             for spec, classes in found.items()}  # fmt: skip
+
+
+def composition(bundle: Bundle, lists: Sequence[str]) -> str:
+    """A table of the relations in whole lists, of which photos show some classes."""
+    model = Recogniser(bundle, device="cpu")
+    lines = [["candidates", "classes", *RELATIONS], [":---", *["---:"] * (1 + len(RELATIONS))]]
+    for spec in lists:
+        ids = [bundle.ids[row] for row in model.candidates(spec)]
+        kinds = list(relations(bundle.taxonomy, ids, bundle.seen_ids).values())
+        shares = [f"{100 * kinds.count(kind) / len(ids):.1f} %" for kind in RELATIONS]
+        lines.append([spec, f"{len(ids):,}", *shares])
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 def mixtures(bundle: Bundle, ids: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
@@ -104,6 +120,17 @@ def mixtures(bundle: Bundle, ids: Sequence[str]) -> tuple[np.ndarray, np.ndarray
     return own, 1 / np.maximum(np.square(rest).sum(axis=1), 1e-12)
 
 
+def likeness(bundle: Bundle, ids: Sequence[str]) -> np.ndarray:
+    """Of each class, the mean cosine of its predicted classifier with those of its siblings; NaN without siblings."""
+    taxonomy, found = bundle.taxonomy, []
+    predicted = normalise_rows(bundle.solution.classifiers.astype(np.float32))
+    for id in ids:
+        siblings = {child for parent in taxonomy.parents(id) for child in taxonomy.children(parent)} - {id}
+        cosines = predicted[taxonomy.indices(sorted(siblings))] @ predicted[taxonomy.index(id)]
+        found.append(float(cosines.mean()) if siblings else np.nan)
+    return np.array(found)
+
+
 def find_bundles(work: Path) -> dict[str, Path]:
     """Method -> its longest training in a work folder: seed 0, own settings, stage 1 alone."""
     found: dict[str, tuple[int, Path]] = {}
@@ -120,42 +147,62 @@ def find_bundles(work: Path) -> dict[str, Path]:
     return {method: found[method][1] for method in METHODS if method in found}
 
 
-def summarise(classes: dict[str, dict[str, Any]], methods: Sequence[str]) -> list[dict[str, Any]]:
-    """A row for each relation that has classes, and one for all of them."""
+def summarise(classes: dict[str, dict[str, Any]], methods: Sequence[str], k: int) -> list[dict[str, Any]]:
+    """A row of Hit@k for each relation that has classes, and one for all of them."""
     rows = []
     for kind in (*RELATIONS, "any"):
         own = [entry for entry in classes.values() if kind in ("any", entry["relation"])]
         if not own:
             continue
         row = {"relation": kind, "classes": len(own), "photos": sum(entry["photos"] for entry in own)}
-        row |= {method: float(np.mean([entry[method] for entry in own])) for method in methods}
+        row |= {method: float(np.mean([entry[method][k] for entry in own])) for method in methods}
         if set(COMPARED) <= set(methods):
-            differences = np.array([entry[COMPARED[0]] - entry[COMPARED[1]] for entry in own])
+            differences = np.array([entry[COMPARED[0]][k] - entry[COMPARED[1]][k] for entry in own])
             row |= {"difference": float(differences.mean()), "p": sign_flip(differences) if len(own) > 1 else None}
         rows.append(row)
     return rows
 
 
+def adjust(tables: dict[int, dict[str, list[dict[str, Any]]]]) -> None:
+    """Every p for the number of tests of a network."""
+    every = [row for of_k in tables.values() for rows in of_k.values() for row in rows]
+    tested = [row for row in every if row.get("p") is not None]
+    for row, p in zip(tested, holm([row["p"] for row in tested]), strict=True):
+        row["p"] = p
+
+
 def page(networks: dict[str, tuple[dict[str, Bundle], Figures]], command: str) -> str:
     parts = [
         "# Where DGP and SGCN differ",
-        "Hit@1 in per cent, averaged over classes, by the relation of an unseen class to its nearest seen one: it is "
-        "an *ancestor* of it, a *descendant*, a *sibling* with a parent in common, or *further* away. Of several seen "
-        "classes that are as near, the first of these counts. p is the paired test of the report: the signs of the "
-        f"classes' differences between DGP and SGCN are flipped at random, and from {LEVEL} on a difference is within "
-        "chance. Stage 1 alone, without finetuning.",
+        "Hit@1 and Hit@5 in per cent, averaged over classes, by the relation of an unseen class to its nearest seen "
+        "one: it is an *ancestor* of it, a *descendant*, a *sibling* with a parent in common, or *further* away. Of "
+        "several seen classes that are as near, the first of these counts. p is the paired test of the report: the "
+        f"signs of the classes' differences between DGP and SGCN are flipped at random, and from {LEVEL} on a "
+        "difference is within chance. It is adjusted by Holm's method for all groups, lists and k of a network; the "
+        "lists are nested, so they do not confirm each other. Stage 1 alone, without finetuning.",
+    ]
+    bundles, figures = next(iter(networks.values()))
+    parts += [
+        "The whole lists, of which photos show some classes:",
+        composition(next(iter(bundles.values())), list(figures)),
     ]
     for network, (bundles, figures) in networks.items():
         lengths = {_name(method): bundle.settings.get("epochs") for method, bundle in bundles.items()}
         told = ", ".join(f"{name}: {epochs:,} epochs" if epochs else name for name, epochs in lengths.items())
-        tables = {spec: summarise(classes, list(bundles)) for spec, classes in figures.items()}
-        parts += [f"## {network}", f"{told}.", _table(tables, list(bundles)), *_findings(tables)]
+        methods = list(bundles)
+        tables = {k: {spec: summarise(classes, methods, k) for spec, classes in figures.items()} for k in KS}
+        adjust(tables)
+        parts += [f"## {network}", f"{told}."]
+        for k, of_k in tables.items():
+            parts += [f"Hit@{k}:", _table(of_k, methods), *_findings(of_k)]
         graphs = {method: bundle for method, bundle in bundles.items()
                   if issubclass(get_method(bundle.method), GraphMethod)}  # fmt: skip
         if graphs:
             parts += ["What they gather for these classes, before layers change it: how much of it is the class's own "
                       "word vector, in per cent, and of about how many other nodes the rest is; medians.",
                       _gathered(graphs, figures)]  # fmt: skip
+        parts += ["How alike predictions are: the cosine of a class's predicted classifier with those of its siblings, "
+                  "averaged over them and over classes.", _alike(bundles, figures)]  # fmt: skip
     return "\n\n".join([*parts, f"Made by `{command}`."]) + "\n"
 
 
@@ -173,7 +220,7 @@ def _table(tables: dict[str, list[dict[str, Any]]], methods: Sequence[str]) -> s
             line = [spec, row["relation"], f"{row['classes']:,}", f"{row['photos']:,}"]
             line += [f"{row[method]:.1f}" for method in methods]
             if compared:
-                line += [f"{row['difference']:+.1f}", "–" if row["p"] is None else f"{row['p']:.3f}"]
+                line += [f"{row['difference']:+.1f}", told_p(row["p"]).removeprefix("p ")]
             lines.append(line)
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
@@ -190,14 +237,33 @@ def _findings(tables: dict[str, list[dict[str, Any]]]) -> list[str]:
                     if row["relation"] == "any"
                     else f"{row['relation']}s".replace("furthers", "further ones")
                 )
-                told.append(f"{spec}, {of}: {_name(better)} (by {abs(row['difference']):.1f}, p {row['p']:.3f})")
+                told.append(f"{spec}, {of}: {_name(better)} (by {abs(row['difference']):.1f}, {told_p(row['p'])})")
     if not any("p" in row for rows in tables.values() for row in rows):
         return []
     return [f"Beyond chance: {'; '.join(told)}." if told else "No group of classes differs beyond chance."]
 
 
+def _alike(bundles: dict[str, Bundle], figures: Figures) -> str:
+    kinds = _kinds(figures)
+    ids = sorted(kinds)
+    header = ["relation", "classes", *map(_name, bundles)]
+    lines = [header, [":---", *["---:"] * (len(header) - 1)]]
+    found = {method: likeness(bundle, ids) for method, bundle in bundles.items()}
+    with_siblings = np.isfinite(next(iter(found.values())))
+    for kind in RELATIONS:
+        own = with_siblings & np.array([kinds[id] == kind for id in ids])
+        if own.any():
+            lines.append([kind, f"{own.sum():,}", *(f"{values[own].mean():.3f}" for values in found.values())])
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def _kinds(figures: Figures) -> dict[str, str]:
+    """The relation of every class with photos."""
+    return {id: entry["relation"] for classes in figures.values() for id, entry in classes.items()}
+
+
 def _gathered(graphs: dict[str, Bundle], figures: Figures) -> str:
-    kinds = {id: entry["relation"] for classes in figures.values() for id, entry in classes.items()}
+    kinds = _kinds(figures)
     ids = sorted(kinds)
     header = ["relation", "classes", *(f"{_name(method)}, {what}" for method in graphs for what in ("own", "nodes"))]
     lines = [header, [":---", *["---:"] * (len(header) - 1)]]
@@ -249,7 +315,7 @@ def main() -> None:
     text = page(networks, f"python benchmarks/by_relation.py --photos PHOTOS {works} --markdown FILE")
     print(text)
     if options.markdown is not None:
-        write_atomically(options.markdown, text.encode())
+        write_atomically(options.markdown, (text + kept_words(options.markdown)).encode())
 
 
 if __name__ == "__main__":

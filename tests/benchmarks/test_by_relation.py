@@ -62,18 +62,20 @@ def test_figures_are_those_of_evaluate(study, bundles):
     for method, bundle in bundles.items():
         alone = evaluate(ZeroShotClassifier(bundle, device="cpu"), photos, "unseen", sure=None)
         assert {id: entry[method] for id, entry in found.items()} == {
-            row["id"]: row["hit@1"] for row in alone.per_class
+            row["id"]: {1: row["hit@1"], 5: row["hit@5"]} for row in alone.per_class
         }
-    rows = {row["relation"]: row for row in study.summarise(found, list(bundles))}
+    rows = {row["relation"]: row for row in study.summarise(found, list(bundles), 1)}
     assert (
         sum(rows[kind]["classes"] for kind in study.RELATIONS if kind in rows) == rows["any"]["classes"] == len(found)
     )
     own = [entry for entry in found.values() if entry["relation"] == "ancestor"]
-    assert rows["ancestor"]["dgp"] == pytest.approx(np.mean([entry["dgp"] for entry in own]))
+    assert rows["ancestor"]["dgp"] == pytest.approx(np.mean([entry["dgp"][1] for entry in own]))
     assert rows["any"]["difference"] == pytest.approx(rows["any"]["dgp"] - rows["any"]["sgcn"])
     assert 0 < rows["any"]["p"] <= 1
     text = study.page({"tiny": (bundles, {"unseen": found})}, "command")
     assert "| unseen | ancestor |" in text and "Made by `command`." in text
+    # cat, pet, thing and tool lie above a seen class, poodle below one, the saw beside one, the lonely one apart
+    assert "| unseen | 7 | 57.1 % | 14.3 % | 14.3 % | 14.3 % |" in text
 
 
 def test_what_is_gathered_is_the_product_of_the_layers(study, bundles):
@@ -103,3 +105,27 @@ def test_the_longest_training_with_own_settings_is_found(study, bundles, tmp_pat
     assert {method: place.name for method, place in study.find_bundles(tmp_path).items()} == {
         "dgp": "dgp-b", "sgcn": "sgcn-e"
     }  # fmt: skip
+
+
+def test_what_was_written_below_the_figures_stays(study, tmp_path):
+    page = tmp_path / "page.md"
+    assert study.kept_words(page) == ""
+    page.write_text("# Figures\n\n## What it means\n\nThis.\n")
+    assert study.kept_words(page) == "\n## What it means\n\nThis.\n"
+    page.write_text("# New figures\n" + study.kept_words(page))
+    assert study.kept_words(page) == "\n## What it means\n\nThis.\n"
+
+
+def test_how_alike_siblings_are(study):
+    """poodle's siblings are the other children of dog; a class alone below its parent has none."""
+    bundle = tiny_network.make_bundle()
+    taxonomy, rows = bundle.taxonomy, bundle.solution.classifiers
+    found = dict(zip(taxonomy.ids, study.likeness(bundle, taxonomy.ids), strict=True))
+    for id in taxonomy.ids:
+        siblings = {other for parent in taxonomy.parents(id) for other in taxonomy.children(parent)} - {id}
+        cosines = [
+            rows[taxonomy.index(id)] @ row / np.linalg.norm(rows[taxonomy.index(id)]) / np.linalg.norm(row)
+            for row in rows[taxonomy.indices(sorted(siblings))]
+        ]
+        assert np.isnan(found[id]) if not siblings else found[id] == pytest.approx(np.mean(cosines), abs=1e-5)
+    assert np.isfinite(list(found.values())).any()

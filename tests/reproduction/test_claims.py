@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
-from unseen.reproduction.claims import check_claims, compare_rows, sign_flip
+from unseen.reproduction.claims import check_claims as check_claims_and_count
+from unseen.reproduction.claims import compare_rows, holm, sign_flip
 
 CLASSES = 60
+
+
+def check_claims(results: dict) -> list[str]:
+    return check_claims_and_count(results)[0]
 
 
 def row(label: str, value: float | None, candidates: str = "2-hops", spread: float = 5.0, **more) -> dict:
@@ -16,26 +23,54 @@ def row(label: str, value: float | None, candidates: str = "2-hops", spread: flo
     if value is not None:
         chance = np.random.default_rng(sum(map(ord, label))).normal(size=CLASSES)
         each = value + spread * (chance - chance.mean())
-        made["by_class"] = {f"class-{i}": float(each[i]) for i in range(CLASSES)}
+        made["by_class"] = {candidates: {f"class-{i}": float(each[i]) for i in range(CLASSES)}}
     return made
 
 
 def test_the_main_claim_comes_first():
     rows = [row("SGCN", 30.0), row("DGP", 40.0), row("kin", 45.0)]
     found = check_claims({"layers": {"rows": []}, "unseen-classes": {"rows": rows}})
-    assert found[0].startswith(
-        "DGP is at least level with SGCN: yes (Hit@1 40.0 DGP, 30.0 SGCN; p 0.000 over 60 classes"
+    assert re.fullmatch(
+        r"DGP is at least level with SGCN on 2-hops: yes \(Hit@1 40.0 DGP, 30.0 SGCN; difference \+10.0 "
+        r"\[\+[89]\.\d, \+1[12]\.\d\], p < 0.001 over 60 classes\)\.",
+        found[0],
     )
-    assert found[1] == "Order on unseen classes (first list, Hit@1): kin 45.0, DGP 40.0, SGCN 30.0."
+    assert found[1].endswith("not tested; epochs in brackets: kin 45.0, DGP 40.0, SGCN 30.0.")
     worse = check_claims({"unseen-classes": {"rows": [row("SGCN", 40.0), row("DGP", 30.0)]}})
-    assert worse[0].startswith("DGP is at least level with SGCN: no (")
+    assert worse[0].startswith("DGP is at least level with SGCN on 2-hops: no (")
+
+
+def test_the_main_claim_is_tested_on_every_list():
+    rows = []
+    for label, values in (("SGCN", (40.0, 20.0)), ("DGP", (40.1, 10.0))):
+        near, far = row(label, values[0]), row(label, values[1], "all")
+        rows.append(near | {part: near[part] | far[part] for part in ("measured", "by_class")})
+    found, tests = check_claims_and_count({"unseen-classes": {"rows": rows}})
+    assert found[0].startswith("DGP is at least level with SGCN on 2-hops: within chance (")
+    assert found[1].startswith("DGP is at least level with SGCN on all: no (") and tests == 2
+
+
+def test_a_claim_within_chance_tells_what_the_difference_may_be():
+    """Level is not shown by few classes: the interval holds what could be."""
+    rows = [row("SGCN", 40.0, spread=30.0), row("DGP", 39.0, spread=30.0)]
+    found = check_claims({"unseen-classes": {"rows": rows}})[0]
+    low, high = map(float, re.search(r"\[([-+.\d]+), ([-+.\d]+)\]", found).groups())
+    assert ": within chance (" in found and low < -5 and high > 3
+
+
+def test_many_tests_ask_more_of_each():
+    """One of two claims that alone are beyond chance by a little is within it where a dozen are made."""
+    alone = sign_flip(np.array([3.0, 2.0, 4.0, 1.0, -1.0, 5.0]))
+    assert alone < 0.1 and holm([alone] * 12) == [1.0 if 12 * alone > 1 else 12 * alone] * 12
+    assert holm([0.5]) == [0.5] and holm([]) == []
+    assert holm([0.001, 0.9, 0.02]) == pytest.approx([0.003, 0.9, 0.04])
 
 
 def test_a_small_difference_is_within_chance():
     """Never "yes" for 34.7 against 34.6."""
     rows = [row("DGP(-f)", 34.7), row("DGP(-wf)", 34.6)]
     (found,) = check_claims({"ablation": {"rows": rows}})
-    assert found.startswith("Hop weights help DGP: within chance (Hit@1 34.7 with, 34.6 without; p 0.")
+    assert found.startswith("Hop weights help DGP: within chance (Hit@1 34.7 with, 34.6 without; difference +0.1 [")
 
 
 def test_a_small_but_steady_difference_is_none():
@@ -63,7 +98,7 @@ def test_chance_alone_is_rarely_told_as_more():
 
 def test_only_shared_classes_are_compared():
     one, other = row("A", 30.0), row("B", 40.0)
-    del other["by_class"]["class-0"]
+    del other["by_class"]["2-hops"]["class-0"]
     assert compare_rows(one, other).classes == CLASSES - 1
     assert compare_rows({**one, "by_class": {}}, other).verdict == "not tested"
 
@@ -71,7 +106,9 @@ def test_only_shared_classes_are_compared():
 def test_deeper_is_not_better():
     deeper = {"layers": {"rows": [row("1", 60.0), row("2", 39.0), row("3", 38.5)]}}
     figures = "Hit@1 with 1, 2, 3 hidden layers: 60.0, 39.0, 38.5"
-    assert check_claims(deeper) == [f"Deeper is not better: yes ({figures}; p 0.000, 0.000 over 60 classes)."]
+    (found,) = check_claims(deeper)
+    assert found.startswith(f"Deeper is not better: yes ({figures}; difference +21.0 [")
+    assert found.count("p < 0.001") == 2 and found.endswith(" over 60 classes).")
     deeper["layers"]["rows"][2] = row("3", 80.0)
     assert check_claims(deeper)[0].startswith("Deeper is not better: no (")
     deeper["layers"]["rows"][2] = row("3", 60.1)  # one is worse, the other level
@@ -98,11 +135,14 @@ def test_different_lengths_are_not_compared():
     assert "better than the deep GCNZ: yes (" in check_claims({"gcnz-steps": {"rows": rows}})[0]
 
 
-def test_hop_weights_fall_with_distance():
+def test_hop_weights_are_told_and_not_judged():
     weights = {"descendants": [0.3, 0.4, 0.2, 0.06, 0.04], "ancestors": [0.1, 0.1, 0.2, 0.3, 0.3]}
     first, second = check_claims({"hop-weights": {"rows": [{"measured": weights}]}})
-    assert "from descendants: yes (0.300, 0.400, 0.200, 0.060, 0.040; falling steadily" in first
-    assert "from ancestors: no (" in second and "not falling at every hop" in second
+    assert first == (
+        "Hop weights from descendants, of one training: 0.300, 0.400, 0.200, 0.060, 0.040; "
+        "0 and 1 hop together 0.70, 3 and more 0.10."
+    )
+    assert "from ancestors" in second and second.endswith("0 and 1 hop together 0.20, 3 and more 0.60.")
 
 
 def test_attention():
@@ -119,8 +159,14 @@ def test_finetuning_without_stage_two_says_nothing():
 
 
 def test_order_and_missing_results():
-    rows = [row("A", 10.0), row("B", 30.0), {"label": "C"}, {"label": "D", "left_out": "no photos"}]
+    rows = [
+        row("A", 10.0),
+        row("B", 30.0, epochs=3000, finetune_epochs=3),
+        {"label": "C"},
+        {"label": "D", "left_out": "no photos"},
+    ]
     found = check_claims({"unseen-classes": {"rows": rows}})
-    assert found == ["Order on unseen classes (first list, Hit@1): B 30.0, A 10.0."]
+    order = "Order on unseen classes, first list, not tested; epochs in brackets"
+    assert found == [f"{order}: B 30.0 (3,000+3), A 10.0."]
     assert check_claims({}) == []
     assert check_claims({"layers": {"rows": []}, "two-phase": {"rows": []}, "ablation": {"rows": []}}) == []

@@ -5,13 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import fields
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
 from unseen.errors import UnseenError
 from unseen.methods import get_method, method_names
+from unseen.reproduction.levels import LENGTHS, Level
 from unseen.reproduction.recipe import KINDS, ORDER, load_recipe
+from unseen.reproduction.trainings import Trainings
+
+ROOT = Path(__file__).parents[2]
 
 LABELS = {  # the paper's \label of each table -> the recipe
     "tab:results": "unseen-classes",
@@ -141,3 +146,21 @@ def _plain(cell: str) -> str:
     """A cell without its LaTeX."""
     cell = re.sub(r"\\multirow\{\d\}\{\*\}|\$\^.*?\$|~?\\cite\{.*?\}|\\bf|\\Tstrut|\\\\.*", "", cell)
     return re.sub(r"[{}]", "", cell.replace(r"\ADGN", "DGP")).strip()
+
+
+def test_the_page_on_clusters_counts_what_the_recipes_need(tmp_path):
+    """Bundles, finetuned ones, and passes over ImageNet-21K's features, with those for the plots."""
+    level = Level("paper", "paper", "glove", "resnet50", *[tmp_path] * 3, awa2=tmp_path, attributes=tmp_path)
+    (tmp_path / "class").mkdir()
+    work, bundles, tuned, rows = Trainings(tmp_path, level, LENGTHS["paper"]), set(), set(), 0
+    for recipe in map(load_recipe, ORDER):
+        for row in (row for row in recipe.rows if row.method is not None):
+            plans = [work._plan(row, seed, 0.0) for seed in recipe.seeds]
+            bundles |= {plan.place for plan in plans}
+            tuned |= {plan.tuned for plan in plans if plan.tuned is not None}
+            rows += len(plans) if recipe.kind in ("hits", "seeds") and recipe.photos == "unseen" else 0
+    words = {8: "eight", 9: "nine"}
+    page = " ".join((ROOT / "docs" / "cluster.md").read_text(encoding="utf-8").split())
+    assert f"All tables need {len(bundles)} bundles of stage 1, {words[len(tuned)]} of which are finetuned" in page
+    assert f"features by {words[len(tuned) + 1]} networks" in page
+    assert f"{rows + 8} passes over features: one for each of the {rows} rows" in page

@@ -13,7 +13,7 @@ import pytest
 from unseen.errors import UnseenError
 from unseen.reproduction.levels import LENGTHS
 from unseen.reproduction.recipe import ORDER, load_recipe
-from unseen.reproduction.report import command, load_results, write_report
+from unseen.reproduction.report import _short, command, load_results, write_report
 from unseen.reproduction.report_formats import as_markdown, as_page
 from unseen.reproduction.report_tables import Table, tables_of
 
@@ -134,7 +134,8 @@ def test_report(work, tmp_path):
         "The paper trains for 3,000 and 20",
         "1,400 photos of 310 classes, 1,549 listed",
         "A note.",
-        "Reduced training: 300 epochs of stage 1 where the paper has 3,000, 3 of stage 2 where it has 20.",
+        "Fewer epochs of stage 1 than the paper's 3,000: ",
+        "Epochs of stage 2: 3, where the paper has 20.",
         "unseen 0.1",
         "2 trainings, which took 2 minutes in all",  # each counted once, though several tables use it
         "4,810,752",
@@ -235,3 +236,19 @@ def test_published_numbers_stand_in_the_table(name):
             if key in row.published:
                 shown = [float(cell) for cell in cells[-len(recipe.hits) :]]
                 assert shown == pytest.approx(row.published[key], abs=0.06)
+
+
+def test_every_row_that_was_trained_for_less_is_named():
+    """Also where another row of the table was trained as long as the paper's."""
+    rows = [
+        {"label": "GCNZ", "epochs": 100, "finetune_epochs": 0, "finetuned_in_paper": False},
+        {"label": "SGCN", "epochs": 3000, "finetune_epochs": 3, "finetuned_in_paper": True},
+        {"label": "with", "epochs": 3000, "finetune_epochs": 0, "finetuned_in_paper": True},
+        {"label": "kin", "epochs": None, "finetune_epochs": 0, "finetuned_in_paper": False},
+    ]
+    assert _short({"rows": rows}) == [
+        "Fewer epochs of stage 1 than the paper's 3,000: GCNZ 100.",
+        "Epochs of stage 2: 3, where the paper has 20.",
+        "Without stage 2, which the paper's figures are after: with.",
+    ]
+    assert _short({"rows": rows[3:]}) == []

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,7 +17,6 @@ from support.problems import PARENTS, SEEN
 from support.tables import LISTS, TINY, small_reproduction, write_photos
 from unseen.assets.embedded import imagenet_1k
 from unseen.errors import UnseenError
-from unseen.evaluation.awa2 import CLASSES
 from unseen.methods import get_method
 from unseen.reproduction import Reproduction
 from unseen.reproduction.analysis import analyse
@@ -26,7 +24,7 @@ from unseen.reproduction.levels import LENGTHS, Lengths, Level, find_level, link
 from unseen.reproduction.recipe import ORDER, Row, load_recipe
 from unseen.reproduction.report import load_results, write_report
 from unseen.reproduction.tables import ON_IMAGENET, combine, deviation, read_result
-from unseen.reproduction.trainings import Trainings
+from unseen.scoring.awa2_classes import CLASSES
 from unseen.scoring.candidates import paper_list
 from unseen.semantics import class_vectors, load_vectors
 from unseen.taxonomy import Taxonomy
@@ -136,43 +134,12 @@ def test_awa2_as_it_is_distributed(tmp_path, monkeypatch):
         find_level(awa2=tmp_path)
 
 
-def test_attributes_are_learned_from_awa2s_own_photos(tmp_path, monkeypatch):
-    """A row with attributes takes photos of the training classes that the network knows, and only those."""
-    awa2, seen = tmp_path / "Animals_with_Attributes2", {"siamese+cat": "tabby", "dalmatian": "dog", "lion": "animal"}
-    write_photos(awa2 / "JPEGImages", ["blue+whale", "horse", *seen], 3)
-    (awa2 / "classes.txt").write_text("".join(f"{i + 1}\t{name}\n" for i, name in enumerate(CLASSES)))
-    np.savetxt(awa2 / "predicate-matrix-continuous.txt", np.random.default_rng(0).uniform(0, 100, (50, 85)))
-    classes = {**CLASSES, **seen}  # the tiny network knows these three by other ids
-    monkeypatch.setattr("unseen.evaluation.awa2.CLASSES", classes)
-    with open(tmp_path / "classes.csv", "w", encoding="utf-8") as file:
-        file.write("id,name,parents\n")
-        file.writelines(f"{id},{id},{'|'.join(parents)}\n" for id, parents in PARENTS.items())
-        file.writelines(f"{CLASSES[name]},whale,animal\n" for name in ("blue+whale", "horse"))
-    level = replace(find_level(awa2=awa2), graph=str(tmp_path / "classes.csv"), backbone="support.tiny_network:build")
-    work = small_reproduction(tmp_path / "work", level)
-    row = Row("Gaussian-Ort, attributes", "gaussian-ort", {"steps": 3}, vectors="attributes")
-    assert work.lacks(row) is None
-    bundle = work.bundle(row)
-    assert bundle.vectors.names == ("attributes",)
-    known = {bundle.ids[i] for i in np.flatnonzero(bundle.solution.answers)}
-    assert known == {CLASSES["blue+whale"], CLASSES["horse"], *seen.values()}
-    labels = [SEEN[label] for label in work._seen_features(row).labels]
-    assert Counter(labels) == {"dog": 3, "tabby": 3, "animal": 3}
-
-
 @pytest.mark.slow
 def test_done_is_not_done_again(work, monkeypatch):
     first = work.run("ablation")
     monkeypatch.setattr("unseen.reproduction.trainings.train", forbidden)
     monkeypatch.setattr("unseen.reproduction.tables.evaluate_lists", forbidden)
     assert small_reproduction(work.work, work.level).run("ablation") == first
-
-
-def test_tables_share_their_trainings(work, monkeypatch):
-    """SGCN with `layers = 1` in one table is SGCN with defaults in another."""
-    work.run("ablation")
-    monkeypatch.setattr("unseen.reproduction.trainings.train", forbidden)
-    work.bundle(Row("1", "sgcn", {"layers": 1}))
 
 
 def test_an_interrupted_run_goes_on_where_it_was(tmp_path, level, monkeypatch):
@@ -267,11 +234,16 @@ def test_paper_level_on_stand_ins(tmp_path, level):
     (tmp_path / "imagenet").mkdir()
     for name, folder in (("train", level.seen_train), ("val", level.seen_val)):
         os.symlink(folder, tmp_path / "imagenet" / name)
-    paper = find_level(imagenet_21k=level.unseen, imagenet_1k=tmp_path / "imagenet")
+    # ImageNet-21K holds photos of the seen classes too: the tables of unseen ones do not count them.
+    (tmp_path / "fall11").mkdir()
+    for folder in (*level.unseen.iterdir(), *level.seen_train.iterdir()):
+        os.symlink(folder, tmp_path / "fall11" / folder.name)
+    paper = find_level(imagenet_21k=tmp_path / "fall11", imagenet_1k=tmp_path / "imagenet")
     paper = paper.with_parts(graph=level.graph, vectors="glove", backbone="support.tiny_network:build")
     work = small_reproduction(tmp_path / "work", paper)
     assert work.run("seen-classes")["level"] == "paper"
-    assert work.run("generalised")["coverage"]["all+1K"]["images"] == 8
+    counted = {spec: (entry["classes"], entry["images"]) for spec, entry in work.run("generalised")["coverage"].items()}
+    assert counted == dict.fromkeys(("2-hops+1K", "3-hops+1K", "all+1K"), (4, 8))
 
 
 def test_candidates_without_the_authors_lists():
@@ -285,10 +257,6 @@ def test_what_the_authors_call_two_hops_is_distance_one(authors_lists):
     distance = dict(zip(taxonomy.ids, taxonomy.hops_from(paper_list("train")).tolist(), strict=True))
     assert sum(distance[id] == 1 for id in paper_list("2-hops")) == 1548
     assert sum(1 <= distance[id] <= 2 for id in paper_list("3-hops")) == 5977
-
-
-def test_awa2_without_the_authors_lists_is_left_out(tmp_path, level):
-    assert "list" in small_reproduction(tmp_path, replace(level, has_lists=False)).run("awa2")["left_out"]
 
 
 def test_quick_takes_a_sample(tmp_path, level):
@@ -309,15 +277,6 @@ def test_a_damaged_result_counts_as_not_made(tmp_path):
         assert read_result(place, {}) is None
     place.write_text('{"made_with": {}}')
     assert read_result(place, {}) == {"made_with": {}}
-
-
-def test_epochs_of_a_row(tmp_path, level):
-    work = Trainings(tmp_path, level, Lengths(3000, 100, 1, study_epochs=300))
-    assert work.epochs(Row("a", "dgp")) == 3000
-    assert work.epochs(Row("a", "dgp", study=True)) == 300
-    assert work.epochs(Row("a", "sgcn", study=True, as_long_as="gcnz")) == 100
-    assert work.epochs(Row("a", "gcnz", epochs_share=0.1)) == 10
-    assert work.epochs(Row("a", "kin")) is None
 
 
 def test_combine():

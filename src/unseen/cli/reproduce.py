@@ -51,7 +51,9 @@ def reproduce(
     finetune_epochs: Annotated[
         int | None, typer.Option(min=0, help="Epochs of stage 2: 20 at the paper's level, else 3. 0: no stage 2.")
     ] = None,
-    finetune_batch: Annotated[int | None, typer.Option(min=1, help="Photos a step of stage 2.")] = None,
+    finetune_batch: Annotated[
+        int | None, typer.Option(min=1, help="Photos a step of stage 2, of all processes.")
+    ] = None,
     finetune_rate: Annotated[
         float | None, typer.Option(help="Learning rate of stage 2: 1e-4 at the paper's level, else 0.01.")
     ] = None,

@@ -2,12 +2,14 @@
 
 A claim compares two rows on the same photos, so it is tested on the differences between them, class by class: were the
 rows equally good, each class's difference could as well have the other sign. The verdict is yes or no where fewer than
-5 % of random signs give a mean difference as large, and "within chance" otherwise.
+5 % of random signs give a mean difference as large, adjusted for the number of tests that stand together, and "within
+chance" otherwise.
 """
 
 from __future__ import annotations
 
-from itertools import pairwise
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,20 +18,24 @@ Results = dict[str, dict[str, Any]]
 FLIPS = 10_000
 LEVEL = 0.05
 BATCH = 500  # flips at once
+NORMAL_95 = 1.96  # standard errors on either side hold 95 %
 HOW = (
-    "Each verdict is a paired test over classes: the signs of the classes' differences in Hit@1 are flipped at random "
-    f"{FLIPS:,} times, p is how often their mean is as large as the one found, and from p = {LEVEL} on the difference "
-    "is within chance. Claims without a p are not tested."
+    "Hit@1 is averaged over classes here. Each verdict is a paired test over classes: the signs of their differences "
+    f"are flipped at random {FLIPS:,} times, and p is how often the mean is as large as the one found, adjusted by "
+    f"Holm's method for the {{tests}} tests of this list. From p = {LEVEL} on the difference is within chance, which "
+    "shows neither that there is one nor that there is none: the 95 % interval in brackets, not adjusted, tells how "
+    "large it may be. The tests are about these trained networks; another seed gives others."
 )
 
 
 class Comparison(NamedTuple):
     """Two rows on the same classes."""
 
-    first: float  # Hit@1, averaged over classes
+    first: float  # Hit@1, averaged over the classes that both have
     second: float
     p: float | None  # None: not told class by class
     classes: int
+    error: float = 0.0  # standard error of the mean difference
 
     @property
     def verdict(self) -> str:
@@ -41,8 +47,35 @@ class Comparison(NamedTuple):
         return "yes" if self.first > self.second else "no"
 
     @property
-    def evidence(self) -> str:
-        return "" if self.p is None else f"; p {self.p:.3f} over {self.classes:,} classes"
+    def difference(self) -> str:
+        """With its 95 % interval."""
+        mean, half = self.first - self.second, NORMAL_95 * self.error
+        return f"{mean:+.1f} [{mean - half:+.1f}, {mean + half:+.1f}]"
+
+
+@dataclass
+class Claim:
+    """That one row is better than each of some others."""
+
+    text: str
+    figures: str
+    tests: list[Comparison] = field(default_factory=list)
+
+    @property
+    def verdict(self) -> str:
+        """No if any of the others is better, yes if all are worse, beyond chance."""
+        found = {test.verdict for test in self.tests}
+        return "no" if "no" in found else found.pop() if len(found) == 1 else "within chance"
+
+    def __str__(self) -> str:
+        tested = [test for test in self.tests if test.p is not None]
+        told = ", ".join(f"{test.difference}, {told_p(test.p)}" for test in tested)
+        evidence = f"; difference {told} over {tested[0].classes:,} classes" if tested else ""
+        return f"{self.text}: {self.verdict} ({self.figures}{evidence})."
+
+
+def told_p(p: float | None) -> str:
+    return "p –" if p is None else "p < 0.001" if p < 0.001 else f"p {p:.3f}"
 
 
 def sign_flip(differences: np.ndarray, flips: int = FLIPS, seed: int = 0) -> float:
@@ -61,33 +94,52 @@ def sign_flip(differences: np.ndarray, flips: int = FLIPS, seed: int = 0) -> flo
     return min(1.0, (1 + reached) / (1 + flips)) if found > 1e-9 else 1.0
 
 
-def check_claims(results: Results) -> list[str]:
-    """One sentence for each claim that the results at hand can speak to; the paper's main one first."""
+def holm(chances: Sequence[float]) -> list[float]:
+    """The p of several tests, so adjusted that the chance of any false finding among them stays below the level.
+
+    >>> [round(p, 3) for p in holm([0.01, 0.04, 0.03])]
+    [0.03, 0.06, 0.06]
+    """
+    adjusted, so_far = [0.0] * len(chances), 0.0
+    for place, i in enumerate(sorted(range(len(chances)), key=lambda i: chances[i])):
+        so_far = max(so_far, min(1.0, (len(chances) - place) * chances[i]))
+        adjusted[i] = so_far
+    return adjusted
+
+
+def check_claims(results: Results) -> tuple[list[str], int]:
+    """One sentence for each claim that the results at hand can speak to, the paper's main one first; and the number of
+    tests behind them."""
     makers = {"unseen-classes": _main, "layers": _layers, "ablation": _ablation, "two-phase": _two_phase,
               "gcnz-steps": _gcnz, "gat": _gat, "hop-weights": _hop_weights}  # fmt: skip
-    return [claim for name, maker in makers.items() if name in results for claim in maker(results[name]["rows"])]
+    claims = [claim for name, maker in makers.items() if name in results for claim in maker(results[name]["rows"])]
+    tests = [(claim, i) for claim in claims if isinstance(claim, Claim) for i in range(len(claim.tests))]
+    tests = [(claim, i) for claim, i in tests if claim.tests[i].p is not None]
+    for (claim, i), p in zip(tests, holm([claim.tests[i].p or 0.0 for claim, i in tests]), strict=True):
+        claim.tests[i] = claim.tests[i]._replace(p=p)
+    return [str(claim) for claim in claims], len(tests)
 
 
-def _main(rows: list[dict]) -> list[str]:
-    by = _by_label(rows)
-    found = []
+def _main(rows: list[dict]) -> list[Claim | str]:
+    by, found = _by_label(rows), []
     if {"DGP", "SGCN"} <= set(by):
-        found.append(_compare("DGP is at least level with SGCN", by["DGP"], by["SGCN"], "DGP", "SGCN"))
-    values = {label: _first(row) for label, row in by.items()}
-    order = sorted(by, key=lambda label: values[label] or 0.0, reverse=True)
-    listed = ", ".join(f"{label} {values[label]:.1f}" for label in order)
-    return [*found, f"Order on unseen classes (first list, Hit@1): {listed}."] if by else []
+        for spec in by["DGP"]["measured"]:
+            claim = f"DGP is at least level with SGCN on {spec}"
+            found.append(_compare(claim, by["DGP"], by["SGCN"], "DGP", "SGCN", spec))
+    order = sorted(by.values(), key=lambda row: _hit(row) or 0.0, reverse=True)
+    listed = ", ".join(f"{row['label']} {_hit(row):.1f}{_length(row)}" for row in order)
+    return [*found, f"Order on unseen classes, first list, not tested; epochs in brackets: {listed}."] if by else []
 
 
-def _layers(rows: list[dict]) -> list[str]:
-    values = [value for row in rows if (value := _first(row)) is not None]
+def _layers(rows: list[dict]) -> list[Claim]:
+    values = [value for row in rows if (value := _hit(row)) is not None]
     if len(values) < max(2, len(rows)):
         return []
-    figures = ", ".join(f"{value:.1f}" for value in values)
-    return [_against_all("Deeper is not better", rows[0], rows[1:], f"with 1, 2, 3 hidden layers: {figures}")]
+    figures = "Hit@1 with 1, 2, 3 hidden layers: " + ", ".join(f"{value:.1f}" for value in values)
+    return [Claim("Deeper is not better", figures, [compare_rows(rows[0], other) for other in rows[1:]])]
 
 
-def _ablation(rows: list[dict]) -> list[str]:
+def _ablation(rows: list[dict]) -> list[Claim]:
     by, found = _by_label(rows), []
     for after, before in (("SGCN", "SGCN(-f)"), ("DGP", "DGP(-f)"), ("DGP(-w)", "DGP(-wf)")):
         # Without photos there is no stage 2 to speak of.
@@ -98,12 +150,12 @@ def _ablation(rows: list[dict]) -> list[str]:
     return found
 
 
-def _two_phase(rows: list[dict]) -> list[str]:
+def _two_phase(rows: list[dict]) -> list[Claim]:
     by = _by_label(rows)
     return [_compare("Two phases help", by["with"], by["without"], "with", "without")] if len(by) == 2 else []
 
 
-def _gcnz(rows: list[dict]) -> list[str]:
+def _gcnz(rows: list[dict]) -> list[Claim | str]:
     by = _by_label(rows)
     if "SGCN" not in by or "GCNZ" not in by:
         return []
@@ -114,55 +166,57 @@ def _gcnz(rows: list[dict]) -> list[str]:
     return [_compare(claim, by["SGCN"], by["GCNZ"], "SGCN", "GCNZ")]
 
 
-def _gat(rows: list[dict]) -> list[str]:
+def _gat(rows: list[dict]) -> list[Claim]:
     by = _by_label(rows)
     if not {"GAT-1", "GAT-2", "GCN-1"} <= set(by):
         return []
-    figures = ", ".join(f"{label} {_first(by[label]):.1f}" for label in ("GCN-1", "GAT-1", "GAT-2"))
-    return [_against_all("Attention is no better than a plain GCN", by["GCN-1"], [by["GAT-1"], by["GAT-2"]], figures)]
+    figures = "Hit@1 " + ", ".join(f"{label} {_hit(by[label]):.1f}" for label in ("GCN-1", "GAT-1", "GAT-2"))
+    tests = [compare_rows(by["GCN-1"], by[label]) for label in ("GAT-1", "GAT-2")]
+    return [Claim("Attention is no better than a plain GCN", figures, tests)]
 
 
 def _hop_weights(rows: list[dict]) -> list[str]:
+    """What one training learned: there is nothing to test it against."""
     found = []
     for phase, weights in (rows[0]["measured"] if rows else {}).items():
-        near, far = sum(weights[:2]), sum(weights[3:])
         figures = ", ".join(f"{weight:.3f}" for weight in weights)
-        falling = all(nearer >= farther for nearer, farther in pairwise(weights[1:]))
-        steadily = "falling steadily from 1 hop on" if falling else "though not falling at every hop from 1 on"
-        verdict = "yes" if near > far else "no"
-        found.append(f"Near hops weigh more than far ones, from {phase}: {verdict} ({figures}; {steadily}).")
+        shares = f"0 and 1 hop together {sum(weights[:2]):.2f}, 3 and more {sum(weights[3:]):.2f}"
+        found.append(f"Hop weights from {phase}, of one training: {figures}; {shares}.")
     return found
 
 
-def _compare(claim: str, high: dict, low: dict, first: str, second: str) -> str:
-    tested = compare_rows(high, low)
-    figures = f"Hit@1 {tested.first:.1f} {first}, {tested.second:.1f} {second}"
-    return f"{claim}: {tested.verdict} ({figures}{tested.evidence})."
+def _compare(claim: str, high: dict, low: dict, first: str, second: str, spec: str | None = None) -> Claim:
+    test = compare_rows(high, low, spec)
+    return Claim(claim, f"Hit@1 {test.first:.1f} {first}, {test.second:.1f} {second}", [test])
 
 
-def _against_all(claim: str, one: dict, others: list[dict], figures: str) -> str:
-    """That none of the others is better: no if one is, yes if all are worse, beyond chance."""
-    tested = [compare_rows(one, other) for other in others]
-    verdicts = {comparison.verdict for comparison in tested}
-    verdict = "no" if "no" in verdicts else verdicts.pop() if len(verdicts) == 1 else "within chance"
-    told = ", ".join(f"{comparison.p:.3f}" for comparison in tested if comparison.p is not None)
-    evidence = f"; p {told} over {tested[0].classes:,} classes" if told else ""
-    return f"{claim}: {verdict} (Hit@1 {figures}{evidence})."
-
-
-def compare_rows(one: dict, other: dict) -> Comparison:
-    """Two rows of a table, over the classes that both were measured on."""
-    ours, theirs = one.get("by_class") or {}, other.get("by_class") or {}
+def compare_rows(one: dict, other: dict, spec: str | None = None) -> Comparison:
+    """Two rows of a table over one of its lists, the first by default, on the classes that both were measured on."""
+    spec = spec or next(iter(one["measured"]))
+    ours, theirs = ((row.get("by_class") or {}).get(spec) or {} for row in (one, other))
     shared = sorted(ours.keys() & theirs.keys())
-    p = sign_flip(np.array([ours[id] - theirs[id] for id in shared])) if len(shared) > 1 else None
-    return Comparison(_first(one) or 0.0, _first(other) or 0.0, p, len(shared))
+    if len(shared) < 2:
+        return Comparison(_hit(one, spec) or 0.0, _hit(other, spec) or 0.0, None, len(shared))
+    first, second = (np.array([row[id] for id in shared]) for row in (ours, theirs))
+    error = (first - second).std(ddof=1) / len(shared) ** 0.5
+    means = float(first.mean()), float(second.mean())
+    return Comparison(*means, sign_flip(first - second), len(shared), float(error))
+
+
+def _length(row: dict) -> str:
+    """How long a graph network was trained, in both stages."""
+    if not row.get("epochs"):
+        return ""
+    tuned = row.get("finetune_epochs")
+    return f" ({row['epochs']:,}+{tuned})" if tuned else f" ({row['epochs']:,})"
 
 
 def _by_label(rows: list[dict]) -> dict[str, dict]:
-    return {row["label"]: row for row in rows if _first(row) is not None}
+    return {row["label"]: row for row in rows if _hit(row) is not None}
 
 
-def _first(row: dict[str, Any]) -> float | None:
-    """Hit@1 of a row over its first list, averaged over classes: there are few photos of each."""
-    figures = next(iter(row.get("measured", {}).values()), {})
+def _hit(row: dict[str, Any], spec: str | None = None) -> float | None:
+    """Hit@1 of a row over a list, the first by default, averaged over classes: there are few photos of each."""
+    measured = row.get("measured", {})
+    figures = measured.get(spec or next(iter(measured), ""), {})
     return figures.get("class", {}).get("hit@1")

@@ -158,13 +158,19 @@ def _mark(folder: Path) -> str:
 
 
 def link_some(folder: Path, place: Path, count: int, seed: int = 0) -> Path:
-    """`place`/<class id>/ with symbolic links to a random `count` of the folder's photos."""
-    from unseen.photos import list_photos
+    """`place`/<class id>/ with symbolic links to some `count` photos, of as many random classes as there are.
 
-    photos = list(list_photos(folder))
-    for i in np.random.default_rng(seed).permutation(len(photos))[:count]:
-        link = place / photos[i].class_id / photos[i].path.name
+    Only the folders of these classes are listed: ImageNet-21K has 14 million photos.
+    """
+    from unseen.photos import list_classes, photos_in
+
+    random = np.random.default_rng(seed)
+    ids = random.permutation(list_classes(folder))[:count]
+    each = -(-count // len(ids))
+    chosen = [folder / id / name for id in ids for name in random.permutation(photos_in(folder / id))[:each]]
+    for photo in chosen[:count]:
+        link = place / photo.parent.name / photo.name
         link.parent.mkdir(parents=True, exist_ok=True)
         with suppress(FileExistsError):  # from an earlier run, or another process
-            os.symlink(photos[i].path.resolve(), link)
+            os.symlink(photo.resolve(), link)
     return place

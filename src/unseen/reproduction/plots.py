@@ -175,4 +175,7 @@ def _speed(training: dict | None) -> bytes | None:
 
 def _style(label: str) -> dict[str, Any]:
     """A method's colour, the same in every plot; what the paper compares with is drawn fainter."""
-    return {"color": COLOURS.get(label, "#adb5bd"), "linewidth": 1.8 if label in COLOURS else 1.2}
+    if label in COLOURS:
+        return {"color": COLOURS[label], "linewidth": 1.8}
+    family = next((name for name in COLOURS if label.startswith(f"{name}, ") or label.startswith(f"{name} ")), None)
+    return {"color": COLOURS.get(family or "", "#adb5bd"), "linewidth": 1.2, "linestyle": "--"}  # a variant of it

@@ -110,8 +110,6 @@ class Reproduction(Trainings):
             return None
         if self._photos(recipe) is None and (recipe.kind != "awa2" or level.unseen is None):
             return f"It is measured on photos of {recipe.photos} classes: there are none here."
-        if recipe.kind == "awa2" and not level.has_lists:
-            return "It needs the authors' list of AWA2's classes: name the folder that holds it with UNSEEN_ASSETS."
         return None
 
     def _row(self, recipe: Recipe, row: Row, coverage: dict) -> dict[str, Any]:
@@ -121,18 +119,19 @@ class Reproduction(Trainings):
             lack = "it is measured on AWA2's own photos: name their folder with --awa2"
         if lack is not None:
             return {"left_out": lack}
-        by_class: list[dict[str, float]] = []
+        by_class: list[dict[str, dict[str, float]]] = []
         runs = [self._measure(recipe, row, seed, coverage, by_class) for seed in recipe.seeds]
         tuned = self.lengths.finetune_epochs if self.is_finetuned(row) and self.level.name != "embedded" else 0
-        entry = {"epochs": self.epochs(row), "finetune_epochs": tuned, "measured": combine(runs, np.mean)}
+        entry = {"epochs": self.epochs(row), "finetune_epochs": tuned, "finetuned_in_paper": row.finetune,
+                 "measured": combine(runs, np.mean)}  # fmt: skip
         if by_class:
             entry["by_class"] = combine(by_class, np.mean)
         return entry | ({"deviation": combine(runs, deviation)} if len(runs) > 1 else {})
 
     def _measure(
-        self, recipe: Recipe, row: Row, seed: int, coverage: dict, by_class: list[dict[str, float]]
+        self, recipe: Recipe, row: Row, seed: int, coverage: dict, by_class: list[dict[str, dict[str, float]]]
     ) -> dict[str, Any]:
-        """Hit@k by list; on the first of them also Hit@1 of each class, for tests of one row against another."""
+        """Hit@k by list; also Hit@1 of each class, for tests of one row against another."""
         if self.level.name == "embedded":
             held = self.bundle(row, seed, self.holdout).training.holdout
             assert held is not None  # there are classes to hide
@@ -144,12 +143,12 @@ class Reproduction(Trainings):
         results = evaluate_lists(model, store, lists, ks=recipe.hits, show_progress=False, processes=self.processes,
                                  sure=None if self.level.name == "paper" else 0.9)  # fmt: skip
         found = {}
+        by_class.append({})
         for spec, candidates, result in zip(recipe.candidates, lists, results, strict=True):
             found[spec] = {"image": result.image, "class": result.class_}
             if self.level.name != "paper":  # of millions of photos only the paper's own figures
                 found[spec] |= {"verdict": result.verdict, "hierarchical": result.hierarchical}
-            if spec == recipe.candidates[0]:
-                by_class.append({entry["id"]: entry["hit@1"] for entry in result.per_class})
+            by_class[-1][spec] = {entry["id"]: entry["hit@1"] for entry in result.per_class}
             coverage[spec] = {"listed": result.listed_classes, "classes": result.classes, "images": result.images,
                               "as": candidates}  # fmt: skip
         return found

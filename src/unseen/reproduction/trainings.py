@@ -2,6 +2,7 @@
 
 WORK/bundles/<run>        a bundle for every (method, settings, seed)
 WORK/features/<...>       features of the photos, by folder and network
+WORK/frozen/<...>         what the frozen stages of a network make of the photos of stage 2; may be deleted
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import hashlib
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +21,7 @@ from unseen.evaluation.awa2 import Attributes, by_id
 from unseen.features.cache import open_features
 from unseen.methods import get_method
 from unseen.methods.graph.method import GraphMethod
+from unseen.photos import list_classes, photos_in
 from unseen.recognition import Recogniser
 from unseen.reproduction.levels import Lengths, Level
 from unseen.reproduction.recipe import Row
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
 
 NETWORK_ALONE = Row("network alone", method="network")
 UNFINISHED = "not trained yet"
+PACKAGES = {"sklearn": "scikit-learn"}  # imported by another name than they are installed by
 ATTRIBUTES = Attributes.name  # a row's vectors, instead of names of word vectors
 
 
@@ -64,6 +68,8 @@ class Trainings:
     only_done: bool = False  # leave out rows whose bundles are not there, instead of training them
     used: dict[str, float] = field(default_factory=dict)  # bundles that were asked for -> what both stages took
     _models: dict[str, Recogniser] = field(default_factory=dict)
+    _stores: dict[tuple[Path, str], FeatureStore] = field(default_factory=dict)
+    _marks: dict[Path | None, str] = field(default_factory=dict)
 
     def settings(self) -> dict[str, Any]:
         """All that a result depends on besides its recipe."""
@@ -86,6 +92,8 @@ class Trainings:
 
     def lacks(self, row: Row, seeds: Sequence[int] = (0,), holdout: float = 0.0) -> str | None:
         """Why a row cannot be run on this data, or may not be run now; None if it can."""
+        if row.needs is not None and find_spec(row.needs) is None:
+            return f"it needs another package: pip install {PACKAGES.get(row.needs, row.needs)}"
         if row.vectors == ATTRIBUTES and self.level.attributes is None:
             return "it learns from AWA2's photos and attributes: name AWA2's folder with --awa2"
         if self.level.seen_train is None and row.vectors != ATTRIBUTES and self.learns_from_photos(row):
@@ -127,7 +135,7 @@ class Trainings:
             assert level.seen_train is not None  # or nothing would be finetuned
             self.say(f"  finetuning {plan.place.name}")
             finetune(self._open(plan.place), level.seen_train, plan.tuned, self._finetune_settings(), self._run(seed),
-                     skip_unknown=True, workers=self.workers)  # fmt: skip
+                     skip_unknown=True, workers=self.workers, shared=self.work / "frozen")  # fmt: skip
         return self._load(plan.tuned)
 
     def _open(self, place: Path, verify: bool = True) -> Bundle:
@@ -150,17 +158,26 @@ class Trainings:
         vectors = row.vectors or (self.kin_vectors if row.method == "kin" else level.vectors)
         kind = get_method(row.runs)
         whole = asdict(kind.Settings(**settings))  # with the defaults: a row that only names one shares its bundle
+        if whole.get("learn_from") == "auto":  # as it turns out, for the same reason
+            whole["learn_from"] = "features" if self.learns_from_photos(row) else "classifiers"
         choice = {"method": row.method, "settings": whole, "seed": seed, "holdout": holdout, "vectors": vectors,
                   "graph": level.graph, "backbone": level.backbone}  # fmt: skip
         if level.weights is not None:
             choice["weights"] = str(level.weights)
         if self.learns_from_photos(row):
-            choice["photos"] = str(level.awa2 if vectors == ATTRIBUTES else level.seen_train)
+            choice["photos"] = self._mark(level.awa2 if vectors == ATTRIBUTES else level.seen_train)
         place, tuned = self.work / "bundles" / _key(row.runs, choice), None
         if self.is_finetuned(row) and not holdout:
-            choice |= {"finetune": asdict(self._finetune_settings()), "photos": str(level.seen_train)}
+            choice |= {"finetune": asdict(self._finetune_settings()), "photos": self._mark(level.seen_train)}
             tuned = self.work / "bundles" / _key(f"{row.method}-tuned", choice)
         return Plan(settings, vectors, place, tuned)
+
+    def _mark(self, folder: Path | None) -> str:
+        """A folder of photos and how many of each class are there: with others, trainings on them are others."""
+        if folder not in self._marks:
+            counts = [] if folder is None else [(id, len(photos_in(folder / id))) for id in list_classes(folder)]
+            self._marks[folder] = f"{folder} {hashlib.sha256(json.dumps(counts).encode()).hexdigest()[:10]}"
+        return self._marks[folder]
 
     @property
     def _precision(self) -> str:
@@ -170,9 +187,15 @@ class Trainings:
     def _finetune_settings(self) -> Any:
         from unseen.finetuning import FinetuneSettings
 
-        lengths = self.lengths
+        lengths, world = self.lengths, 1 if self.processes is None else self.processes.world
+        if lengths.finetune_batch % world:
+            raise UnseenError(
+                f"a step of stage 2 has {lengths.finetune_batch} photos, which {world} processes cannot share evenly: "
+                f"give finetune_batch a multiple of {world}",
+                "finetune_batch",
+            )
         return FinetuneSettings(
-            epochs=lengths.finetune_epochs, batch=lengths.finetune_batch, learning_rate=lengths.finetune_rate,
+            epochs=lengths.finetune_epochs, batch=lengths.finetune_batch // world, learning_rate=lengths.finetune_rate,
             scale=lengths.finetune_scale, freeze_stages=lengths.finetune_freeze,
             mixed_precision=self.level.name != "paper",  # as the authors train
         )  # fmt: skip
@@ -188,10 +211,18 @@ class Trainings:
         return self._models[key]
 
     def store(self, model: Recogniser, photos: Path | None) -> FeatureStore:
-        """Features of one of the level's folders of photos; only photos that are not there yet are read."""
+        """Features of one of the level's folders of photos; only photos that are not there yet are read.
+
+        Whether any are is looked up once: for millions of photos that takes as long as to read their features.
+        """
         if photos is None:
             raise UnseenError(f"these figures need photos that the level {self.level.name} does not have")
-        return open_features(photos, model.backbone, self.workers, self.show_progress, folder=self.work / "features")
+        key = (photos, model.backbone.checksum)
+        if key not in self._stores:
+            self._stores[key] = open_features(
+                photos, model.backbone, self.workers, self.show_progress, folder=self.work / "features"
+            )
+        return self._stores[key]
 
     def _vectors(self, name: str) -> Any:
         """What a row's classes are described by: a name that `train` knows, or AWA2's attributes."""
