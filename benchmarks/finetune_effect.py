@@ -1,47 +1,36 @@
 """What stage 2 does to seen and unseen accuracy, for several methods and seeds: docs/results/finetuning.md.
 
-    python benchmarks/finetune_effect.py choose  --photos PHOTOS --work WORK     settings, on a part of seen-train
+    python benchmarks/finetune_effect.py choose  --photos PHOTOS --work WORK     other methods, the whole network
     python benchmarks/finetune_effect.py measure --photos PHOTOS --work WORK     before and after, and a page of it
 
 PHOTOS holds seen-train/, seen-val/ and unseen/, each with a folder a class. WORK is as `unseen reproduce --out` leaves
 it, and is shared with it: nothing is trained twice, and an interrupted run continues. For several networks, give a WORK
-and a --backbone for each.
+and a --backbone for each. `choose` adds to the trials by which `unseen reproduce` chooses the learning rate; the page
+shows them all.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import shutil
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-import unseen
 from pages import kept_words
-from unseen.evaluation.protocol import evaluate, evaluate_lists
-from unseen.finetuning import FinetuneSettings, finetune
+from unseen.evaluation.protocol import evaluate_lists
 from unseen.reproduction.claims import LEVEL, holm, sign_flip, told_p
+from unseen.reproduction.finetune_rate import try_out
 from unseen.reproduction.levels import LENGTHS, find_level
 from unseen.reproduction.recipe import Row
 from unseen.reproduction.tables import deviation
 from unseen.reproduction.trainings import Trainings
 from unseen.runtime.files import write_atomically
-from unseen.runtime.run import Run
 from unseen.scoring.candidates import AUTHORS_LISTS
 
 METHODS = ("dgp", "sgcn", "kin")
-LAST, WHOLE = -1, 0  # stages that are frozen: all but the last one, or none
-SCALE = 3.0  # of the logits
-CHOICES = (  # what `choose` tries: method, frozen stages, epochs, learning rate, factor of the logits
-    ("dgp", LAST, 3, 0.003, SCALE),
-    ("dgp", LAST, 3, 0.01, SCALE),
-    ("dgp", LAST, 3, 0.03, SCALE),
-    ("dgp", WHOLE, 1, 0.0003, SCALE),
-    ("kin", LAST, 3, 0.01, SCALE),
-    ("sgcn", LAST, 3, 0.01, SCALE),
-)
+WHOLE = {"freeze_stages": 0, "epochs": 1, "learning_rate": 3e-4}  # the whole network, which takes long
 COMMAND = "python benchmarks/finetune_effect.py"
 
 
@@ -62,9 +51,11 @@ def main() -> None:
     ]
     if arguments.action == "choose":
         for work in works:
-            tried = [("dgp", LAST, work.lengths.finetune_epochs, rate, SCALE) for rate in arguments.rates]
-            for choice in tried or CHOICES:
-                print(json.dumps(choose(work, *choice)), flush=True)
+            usual = work.finetune_settings()
+            tried = [(method, usual) for method in arguments.methods]
+            tried += [("dgp", replace(usual, **WHOLE))] if arguments.whole else []
+            for method, settings in tried:
+                print(json.dumps(try_out(work, Row(method, method), settings)), flush=True)
         return
     measured = [
         {method: [measure(work, method, seed) for seed in arguments.seeds] for method in arguments.methods}
@@ -83,7 +74,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--work", type=Path, nargs="+", required=True, help="a folder for each network")
     parser.add_argument("--backbone", nargs="+", default=["efficientnet-lite0"], help="the networks")
     parser.add_argument("--finetune-epochs", type=int, nargs="+", help="of stage 2, for each network")
-    parser.add_argument("--rates", type=float, nargs="+", default=[], help="learning rates that `choose` tries on DGP")
+    parser.add_argument("--whole", action="store_true", help="let `choose` try to train the whole network too")
     parser.add_argument("--methods", nargs="+", default=METHODS)
     parser.add_argument("--seeds", nargs="+", type=int, default=(0,))
     parser.add_argument("--workers", type=int, default=2)
@@ -134,8 +125,8 @@ def page(works: list[Trainings], measured: list[dict[str, list[dict[str, np.ndar
         + "p is the paired test of the report: the signs of the classes' changes are flipped at random, and from "
         f"{LEVEL} on a change is within chance; it is adjusted by Holm's method for the rows of a method. Stage 1: "
         f"{lengths.epochs:,} epochs (`kin` has none). Stage 2 trains {trained_part(lengths.finetune_freeze)} on "
-        f"{photos_told(works[0].level.seen_train)}: batch {lengths.finetune_batch}, learning rate "
-        f"{lengths.finetune_rate:g}, logits times {lengths.finetune_scale:g}, batch-norm trained.",
+        f"{photos_told(works[0].level.seen_train)}: batch {lengths.finetune_batch}, logits times "
+        f"{lengths.finetune_scale:g}, batch-norm trained.",
         "",
         f"Made by `{COMMAND} measure --photos PHOTOS --work {' '.join(['WORK'] * len(works))} --backbone {networks} "
         f"--finetune-epochs {epochs} --seeds {' '.join(map(str, range(seeds)))} --markdown FILE`.",
@@ -144,7 +135,8 @@ def page(works: list[Trainings], measured: list[dict[str, list[dict[str, np.ndar
         columns = [effects(of_method) for of_method in runs.values()]
         lines += [
             "",
-            f"## {work.level.backbone}, {epochs_told(work.lengths.finetune_epochs)} of stage 2",
+            f"## {work.level.backbone}: {epochs_told(work.lengths.finetune_epochs)} of stage 2, learning rate "
+            f"{work.find_rate():g}",
             "",
             "| | " + " | ".join(f"{method} before | after | change | p" for method in runs) + " |",
             "|:---|" + "---:|---:|---:|---:|" * len(runs),
@@ -156,28 +148,34 @@ def page(works: list[Trainings], measured: list[dict[str, list[dict[str, np.ndar
 
 def choices_told(works: list[Trainings]) -> list[str]:
     """What was tried on a part of seen-train, where it was."""
-    folders = [place_of(work, *CHOICES[0]).parent for work in works]
-    choices = [json.loads(place.read_text()) for folder in folders for place in sorted(folder.glob("*.json"))]
+    folders = [work.work / "choices" for work in works]
+    choices = [json.loads(place.read_text()) for folder in folders for place in folder.glob("*.json")]
     if not choices:
         return []
     lines = [
         "",
         "## How its settings were chosen",
         "",
-        "Learning rate and what to freeze were chosen on a part of seen-train alone, with logits times 3 "
-        f"(`{COMMAND} choose`, with `--rates` for some others): 70 % of its classes train, but for a fifth of their "
-        "photos (*known*); photos of *other* classes stand for those that stage 2 does not see. Hit@1 among the seen "
-        "classes, averaged over photos:",
+        "On a part of seen-train alone: 70 % of its classes train, but for a fifth of their photos (*known*); photos "
+        "of *other* classes stand for those that stage 2 does not see. Hit@1 among the seen classes, averaged over "
+        "photos. `unseen reproduce` tries rates on DGP, upwards until one falls behind, and takes the best mean of "
+        f"both; the other rows are by `{COMMAND} choose`.",
         "",
         "| network | method | trained | epochs | learning rate | known before | after | other before | after |",
         "|:---|:---|:---|---:|---:|---:|---:|---:|---:|",
     ]
-    for run in choices:
+    networks = [work.level.backbone for work in works]
+    for run in sorted(choices, key=lambda run: order(run, networks)):
         figures = [f"{run[when][part]:.1f}" for part in ("known", "other") for when in ("before", "after")]
         tried = run["settings"]
         told = [run["network"], run["method"], trained_part(tried["freeze_stages"]), str(tried["epochs"])]
         lines.append("| " + " | ".join([*told, f"{tried['learning_rate']:g}", *figures]) + " |")
     return lines
+
+
+def order(trial: dict, networks: list[str]) -> tuple:
+    tried = trial["settings"]
+    return networks.index(trial["network"]), trial["method"], -tried["epochs"], tried["learning_rate"]
 
 
 def effects(measured: list[dict[str, np.ndarray]]) -> dict[str, list[str]]:
@@ -208,55 +206,6 @@ def photos_told(folder: Path) -> str:
 def spread(values: np.ndarray, sign: str = "") -> str:
     """Mean ± standard deviation over seeds."""
     return f"{values.mean():{sign}.1f} ± {deviation(values):.1f}" if len(values) > 1 else f"{values.mean():{sign}.1f}"
-
-
-# -- the choice of settings, on photos of seen-train alone -------------------------------------------------------------
-
-
-def place_of(work: Trainings, method: str, frozen: int, epochs: int, rate: float, scale: float) -> Path:
-    """Where the result of a choice is kept: by what it depends on, the network and the length of stage 1 too."""
-    name = f"{method}-{frozen}-{epochs}-{rate:g}-{scale:g}.json"
-    return work.work / "choices" / f"{work.level.backbone}-{work.lengths.epochs}" / name
-
-
-def choose(work: Trainings, method: str, frozen: int, epochs: int, rate: float, scale: float) -> dict:
-    """Train on a part of seen-train; keep and tell what that does to the rest of it."""
-    place = place_of(work, method, frozen, epochs, rate, scale)
-    settings = FinetuneSettings(
-        epochs=epochs, batch=work.lengths.finetune_batch, learning_rate=rate, scale=scale, freeze_stages=frozen
-    )
-    if not place.exists():
-        result = {"network": work.level.backbone, "method": method, "settings": asdict(settings)}
-        parts = split_classes(work.level.seen_train, work.work / "choices" / "photos")
-        bundle, tuned = work.bundle(Row(method, method)), place.with_suffix("")
-        after = finetune(
-            bundle, parts["train"], tuned, settings, Run(resume=True), workers=work.workers, shared=work.work / "frozen"
-        )
-        for when, each in (("before", bundle), ("after", after)):
-            model = unseen.load(each)
-            result[when] = {
-                part: evaluate(model, parts[part], "seen", workers=work.workers).image["hit@1"]
-                for part in ("known", "other")
-            }
-        write_atomically(place, json.dumps(result, indent=1).encode())
-        shutil.rmtree(tuned)
-    return json.loads(place.read_text())
-
-
-def split_classes(photos: Path, place: Path) -> dict[str, Path]:
-    """Links to 70 % of the classes, to train on but for a fifth of their photos ("known"), and to "other" classes."""
-    parts = {part: place / part for part in ("train", "known", "other")}
-    if not place.exists():
-        rng = np.random.default_rng(0)
-        for folder in sorted(photos.iterdir()):
-            files = rng.permutation(sorted(folder.iterdir()))
-            other = rng.random() < 0.3
-            aside = 0 if other else round(len(files) / 5)
-            for number, file in enumerate(files):
-                target = parts["other" if other else "known" if number < aside else "train"] / folder.name
-                target.mkdir(parents=True, exist_ok=True)
-                (target / file.name).symlink_to(file.resolve())
-    return parts
 
 
 if __name__ == "__main__":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -48,6 +50,18 @@ def test_many_rows_ask_more_of_each(study):
     assert [float(cells[-1]) for cells in together.values()] == pytest.approx([4 * alone] * 4, abs=0.003)
 
 
-def test_choices_of_another_network_are_not_taken_over(study, work, tmp_path):
-    other = Trainings(work.work, work.level.with_parts(backbone="another"), work.lengths)
-    assert study.place_of(work, *study.CHOICES[0]) != study.place_of(other, *study.CHOICES[0])
+def test_trials_stand_on_the_page_network_by_network(study, work):
+    trials = [
+        {"network": network, "method": "dgp", "settings": {"freeze_stages": -1, "epochs": 3, "learning_rate": rate},
+         "before": {"known": 40.0, "other": 41.0}, "after": {"known": 40.0 + rate, "other": 42.0}}
+        for network, rate in (("b", 3.0), ("a", 0.5), ("b", 0.25))
+    ]  # fmt: skip
+    works = [replace(work, work=work.work / name, level=work.level.with_parts(backbone=name)) for name in "ab"]
+    for number, trial in enumerate(trials):
+        place = work.work / trial["network"] / "choices" / f"{number}.json"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(json.dumps(trial))
+    rows = [line.split(" | ") for line in study.choices_told(works) if "last stage" in line]
+    assert [(row[0], row[4], row[6]) for row in rows] == [
+        ("| a", "0.5", "40.5"), ("| b", "0.25", "40.2"), ("| b", "3", "43.0")
+    ]  # fmt: skip

@@ -34,7 +34,7 @@ MADE_WITH = {
     "gcnz_epochs": 100,
     "finetune_epochs": 3,
     "finetune_batch": 16,
-    "finetune_rate": 0.01,
+    "finetune_rate": None,
     "finetune_scale": 3.0,
     "finetune_freeze": -1,
     "finetune_studies": False,

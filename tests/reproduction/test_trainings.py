@@ -101,18 +101,18 @@ def test_processes_share_the_photos_of_a_step(tmp_path, level):
     for world, batch in ((1, 4), (2, 2), (4, 1)):
         work = small_reproduction(tmp_path, level)
         work.processes = SimpleNamespace(world=world, rank=0)
-        assert work._finetune_settings().batch == batch
+        assert work.finetune_settings().batch == batch
     work.processes = SimpleNamespace(world=3, rank=0)
     with pytest.raises(UnseenError, match="a step of stage 2 has 4 photos, which 3 processes"):
-        work._finetune_settings()
+        work.finetune_settings()
 
 
 def test_the_papers_level_computes_in_full_precision(tmp_path, level):
     """As the authors do: classifiers that stage 2 freezes, and stage 2 itself."""
     paper = small_reproduction(tmp_path, replace(level, name="paper"))
-    assert paper._precision == "fp32" and not paper._finetune_settings().mixed_precision
+    assert paper._precision == "fp32" and not paper.finetune_settings().mixed_precision
     photos = small_reproduction(tmp_path, level)
-    assert photos._precision == "fp16" and photos._finetune_settings().mixed_precision
+    assert photos._precision == "fp16" and photos.finetune_settings().mixed_precision
 
 
 def test_epochs_of_a_row(tmp_path, level):

@@ -55,7 +55,10 @@ def reproduce(
         int | None, typer.Option(min=1, help="Photos a step of stage 2, of all processes.")
     ] = None,
     finetune_rate: Annotated[
-        float | None, typer.Option(help="Learning rate of stage 2: 1e-4 at the paper's level, else 0.01.")
+        float | None,
+        typer.Option(
+            min=1e-9, help="Learning rate of stage 2: 1e-4 at the paper's level, else chosen on a part of seen-train."
+        ),
     ] = None,
     finetune_scale: Annotated[
         float | None, typer.Option(help="Factor of stage 2's logits: 1 at the paper's level, else 3.")

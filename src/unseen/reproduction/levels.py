@@ -14,6 +14,7 @@ import os
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -39,21 +40,21 @@ class Lengths:
     finetune_epochs: int
     study_epochs: int  # of stage 1, in a study
     finetune_batch: int = 64
-    finetune_rate: float = 1e-4
+    finetune_rate: float | None = 1e-4  # None: chosen for the network
     finetune_scale: float = 1.0
     finetune_freeze: int = 0  # stages of the network that stay as they are; -1: all but the last one
     finetune_studies: bool = True  # or their rows are compared after stage 1
 
 
 # A few thousand photos are some hundred steps, not the paper's 400,000: too few to teach the whole network, enough for
-# its last stage. Chosen on a part of the seen photos, by benchmarks/finetune_effect.py.
-FEW_PHOTOS = {"finetune_epochs": 3, "finetune_batch": 16, "finetune_rate": 0.01, "finetune_scale": 3.0,
-              "finetune_freeze": -1, "finetune_studies": False}  # fmt: skip
+# its last stage. Chosen on a part of the seen photos, by benchmarks/finetune_effect.py; the rate for each network.
+FEW_PHOTOS: dict[str, Any] = {"finetune_epochs": 3, "finetune_batch": 16, "finetune_rate": None, "finetune_scale": 3.0,
+                              "finetune_freeze": -1, "finetune_studies": False}  # fmt: skip
 LENGTHS = {
     "paper": Lengths(3000, 3000, 20, study_epochs=3000),
     "photos": Lengths(3000, 100, study_epochs=300, **FEW_PHOTOS),
     "embedded": Lengths(300, 100, 0, study_epochs=300),
-    "quick": Lengths(10, 2, study_epochs=10, **FEW_PHOTOS),
+    "quick": replace(Lengths(10, 2, study_epochs=10, **FEW_PHOTOS), finetune_rate=1e-3),
 }
 QUICK_PHOTOS = 48  # of each folder
 

@@ -110,7 +110,7 @@ def _circumstances(made_with: dict[str, Any], tables: dict[str, dict]) -> list[B
         epochs += f" ({', '.join(told)})"
     if made_with["finetune_epochs"] and level.get("seen_train"):
         epochs += f", {made_with['finetune_epochs']} of stage 2 at batch {made_with['finetune_batch']}"
-        epochs += f", learning rate {made_with['finetune_rate']:g} and logits times {made_with['finetune_scale']:g}"
+        epochs += f", {_rate_told(made_with, tables)} and logits times {made_with['finetune_scale']:g}"
         epochs += {0: "", -1: ", for the network's last stage alone"}.get(
             made_with["finetune_freeze"], f", {made_with['finetune_freeze']} stages of the network frozen"
         )
@@ -137,6 +137,15 @@ def _circumstances(made_with: dict[str, Any], tables: dict[str, dict]) -> list[B
     return [("list", facts)]
 
 
+def _rate_told(made_with: dict[str, Any], tables: dict[str, dict]) -> str:
+    """The learning rate of stage 2, and whether it was chosen."""
+    if made_with["finetune_rate"] is not None:
+        return f"learning rate {made_with['finetune_rate']:g}"
+    rates = {row.get("finetune_rate") for result in tables.values() for row in result.get("rows", [])} - {None}
+    told = "".join(f" {rate:g}," for rate in sorted(rates))
+    return f"learning rate{told} chosen on photos of seen classes"
+
+
 def command(made_with: dict[str, Any]) -> str:
     """The command line that makes these results, with names in the place of folders."""
     level = Level(**made_with["level"])
@@ -149,7 +158,7 @@ def command(made_with: dict[str, Any]) -> str:
     usual = LENGTHS["quick" if level.sampled else level.name]
     options = " --quick" if level.sampled else ""
     for key in asdict(usual):
-        if made_with[key] != getattr(usual, key):
+        if made_with[key] is not None and made_with[key] != getattr(usual, key):
             options += f" --{key.replace('_', '-')} {made_with[key]}"
     for key, usual_part in level.usual_parts.items():
         if getattr(level, key) != usual_part:

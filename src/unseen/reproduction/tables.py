@@ -124,6 +124,8 @@ class Reproduction(Trainings):
         tuned = self.lengths.finetune_epochs if self.is_finetuned(row) and self.level.name != "embedded" else 0
         entry = {"epochs": self.epochs(row), "finetune_epochs": tuned, "finetuned_in_paper": row.finetune,
                  "measured": combine(runs, np.mean)}  # fmt: skip
+        if tuned:
+            entry["finetune_rate"] = self.find_rate()
         if by_class:
             entry["by_class"] = combine(by_class, np.mean)
         return entry | ({"deviation": combine(runs, deviation)} if len(runs) > 1 else {})

@@ -3,6 +3,7 @@
 WORK/bundles/<run>        a bundle for every (method, settings, seed)
 WORK/features/<...>       features of the photos, by folder and network
 WORK/frozen/<...>         what the frozen stages of a network make of the photos of stage 2; may be deleted
+WORK/choices/<...>        how the learning rate of stage 2 was chosen, see `unseen.reproduction.finetune_rate`
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,10 +20,12 @@ from unseen.bundle import Bundle
 from unseen.errors import UnseenError
 from unseen.evaluation.awa2 import Attributes, by_id
 from unseen.features.cache import open_features
+from unseen.finetuning import FinetuneSettings, finetune
 from unseen.methods import get_method
 from unseen.methods.graph.method import GraphMethod
 from unseen.photos import list_classes, photos_in
 from unseen.recognition import Recogniser
+from unseen.reproduction.finetune_rate import TRIED, choose_rate
 from unseen.reproduction.levels import Lengths, Level
 from unseen.reproduction.recipe import Row
 from unseen.runtime.run import Run
@@ -70,6 +73,7 @@ class Trainings:
     _models: dict[str, Recogniser] = field(default_factory=dict)
     _stores: dict[tuple[Path, str], FeatureStore] = field(default_factory=dict)
     _marks: dict[Path | None, str] = field(default_factory=dict)
+    _rate: float | None = None
 
     def settings(self) -> dict[str, Any]:
         """All that a result depends on besides its recipe."""
@@ -80,6 +84,11 @@ class Trainings:
     def is_first(self) -> bool:
         """Whether this process is the one that trains stage 1, writes results and speaks."""
         return self.processes is None or self.processes.rank == 0
+
+    def wait(self) -> None:
+        """For all processes to come as far."""
+        if self.processes is not None:
+            self.processes.wait()
 
     def epochs(self, row: Row) -> int | None:
         """Epochs of stage 1 for a row; None where the method is no graph network: others keep their own settings."""
@@ -98,9 +107,14 @@ class Trainings:
             return "it learns from AWA2's photos and attributes: name AWA2's folder with --awa2"
         if self.level.seen_train is None and row.vectors != ATTRIBUTES and self.learns_from_photos(row):
             return f"{row.method} learns from photos of seen classes: there are none here"
-        if self.only_done and not all(self._plan(row, seed, holdout).is_done for seed in seeds):
+        if self.only_done and not self._is_done(row, seeds, holdout):
             return UNFINISHED
         return None
+
+    def _is_done(self, row: Row, seeds: Sequence[int], holdout: float) -> bool:
+        if self.is_finetuned(row) and not holdout and self.find_rate() is None:
+            return False
+        return all(self._plan(row, seed, holdout).is_done for seed in seeds)
 
     def learns_from_photos(self, row: Row) -> bool:
         """Whether a row's method does: because it must, or because it can and there are photos; see SYNC."""
@@ -123,19 +137,24 @@ class Trainings:
         if self.is_first and not is_bundle(plan.place):
             self.say(f"  training {row.method} {plan.settings or ''} seed {seed}")
             train(row.runs, level.graph, self._vectors(plan.vectors), level.backbone, plan.place, features=features,
-                  holdout=holdout, weights=level.weights, run=self._run(seed), precision=self._precision,
+                  holdout=holdout, weights=level.weights, run=self.run_settings(seed), precision=self._precision,
                   **plan.settings)  # fmt: skip
-        if self.processes is not None:
-            self.processes.wait()
+        self.wait()
         if plan.tuned is None:
             return self._load(plan.place)
         if not is_bundle(plan.tuned):
-            from unseen.finetuning import finetune
-
             assert level.seen_train is not None  # or nothing would be finetuned
             self.say(f"  finetuning {plan.place.name}")
-            finetune(self._open(plan.place), level.seen_train, plan.tuned, self._finetune_settings(), self._run(seed),
-                     skip_unknown=True, workers=self.workers, shared=self.work / "frozen")  # fmt: skip
+            finetune(
+                self._open(plan.place),
+                level.seen_train,
+                plan.tuned,
+                self.finetune_settings(),
+                self.run_settings(seed),
+                skip_unknown=True,
+                workers=self.workers,
+                shared=self.work / "frozen",
+            )
         return self._load(plan.tuned)
 
     def _open(self, place: Path, verify: bool = True) -> Bundle:
@@ -148,6 +167,10 @@ class Trainings:
         tuning = 0.0 if bundle.finetuning is None else bundle.finetuning.seconds
         self.used[place.name] = round((bundle.training.seconds or 0.0) + tuning, 1)
         return bundle
+
+    def place(self, row: Row, seed: int = 0) -> Path:
+        """Where a row's bundle is kept, before stage 2."""
+        return self._plan(replace(row, finetune=False), seed, 0.0).place
 
     def _plan(self, row: Row, seed: int, holdout: float) -> Plan:
         """Where the bundles of a row lie: the names follow from all that they depend on."""
@@ -165,14 +188,14 @@ class Trainings:
         if level.weights is not None:
             choice["weights"] = str(level.weights)
         if self.learns_from_photos(row):
-            choice["photos"] = self._mark(level.awa2 if vectors == ATTRIBUTES else level.seen_train)
+            choice["photos"] = self.mark(level.awa2 if vectors == ATTRIBUTES else level.seen_train)
         place, tuned = self.work / "bundles" / _key(row.runs, choice), None
         if self.is_finetuned(row) and not holdout:
-            choice |= {"finetune": asdict(self._finetune_settings()), "photos": self._mark(level.seen_train)}
+            choice |= {"finetune": asdict(self.finetune_settings()), "photos": self.mark(level.seen_train)}
             tuned = self.work / "bundles" / _key(f"{row.method}-tuned", choice)
         return Plan(settings, vectors, place, tuned)
 
-    def _mark(self, folder: Path | None) -> str:
+    def mark(self, folder: Path | None) -> str:
         """A folder of photos and how many of each class are there: with others, trainings on them are others."""
         if folder not in self._marks:
             counts = [] if folder is None else [(id, len(photos_in(folder / id))) for id in list_classes(folder)]
@@ -184,9 +207,19 @@ class Trainings:
         """Of stored classifiers. Stage 2 freezes them as they are stored, and the authors' are in full precision."""
         return "fp32" if self.level.name == "paper" else "fp16"
 
-    def _finetune_settings(self) -> Any:
-        from unseen.finetuning import FinetuneSettings
+    def find_rate(self) -> float | None:
+        """The learning rate of stage 2: what is asked for, or what suits the network. None: `only_done`, and it is not
+        chosen yet."""
+        if self.lengths.finetune_rate is not None:
+            return self.lengths.finetune_rate
+        if self._rate is None and (not self.only_done or is_bundle(self.place(TRIED))):
+            self._rate = choose_rate(self, self.only_done)
+        return self._rate
 
+    def finetune_settings(self, rate: float | None = None) -> FinetuneSettings:
+        """How stage 2 is run, with another learning rate if one is given."""
+        rate = self.find_rate() if rate is None else rate
+        assert rate is not None  # or nothing would be finetuned
         lengths, world = self.lengths, 1 if self.processes is None else self.processes.world
         if lengths.finetune_batch % world:
             raise UnseenError(
@@ -195,12 +228,12 @@ class Trainings:
                 "finetune_batch",
             )
         return FinetuneSettings(
-            epochs=lengths.finetune_epochs, batch=lengths.finetune_batch // world, learning_rate=lengths.finetune_rate,
+            epochs=lengths.finetune_epochs, batch=lengths.finetune_batch // world, learning_rate=rate,
             scale=lengths.finetune_scale, freeze_stages=lengths.finetune_freeze,
             mixed_precision=self.level.name != "paper",  # as the authors train
         )  # fmt: skip
 
-    def _run(self, seed: int) -> Run:
+    def run_settings(self, seed: int) -> Run:
         return Run(seed=seed, device=self.device, resume=True, show_progress=self.show_progress)
 
     def model(self, row: Row, seed: int = 0) -> Recogniser:
