@@ -55,16 +55,18 @@ class FeatureBatch(NamedTuple):
 class SeenFeatures:
     """Features of photos of seen classes, for the methods that learn from photos.
 
+    With `ids`, of these classes instead, seen by the network or not: AWA2's training classes are not all ImageNet's.
     Many are left on disk: ask for some rows at a time, `matrix[rows]`, and `matrix` may be of any size.
     """
 
     matrix: np.ndarray | StoredRows  # n x D, float32
-    labels: np.ndarray  # n, int64: position of the photo's class in Problem.seen
+    labels: np.ndarray  # n, int64: position of the photo's class in Problem.seen, or in `ids`
+    ids: tuple[str, ...] | None = None
 
     def only(self, chosen: np.ndarray, labels: np.ndarray) -> SeenFeatures:
         """With the chosen rows (a mask) alone, under these labels."""
         rows = self.matrix.only(chosen) if isinstance(self.matrix, StoredRows) else self.matrix[chosen]
-        return SeenFeatures(rows, labels)
+        return SeenFeatures(rows, labels, self.ids)
 
 
 class FeatureStore:

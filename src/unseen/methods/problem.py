@@ -67,6 +67,10 @@ class Problem:
             )
         return self.features
 
+    def photo_nodes(self, features: SeenFeatures) -> np.ndarray:
+        """Rows of the taxonomy that the labels of photos stand for."""
+        return self.seen if features.ids is None else self.taxonomy.indices(features.ids)
+
 
 def has_vector(matrix: np.ndarray) -> np.ndarray:
     """n, bool: which rows are not all zero, as those of classes are of which nothing is known."""

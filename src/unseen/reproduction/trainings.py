@@ -29,6 +29,7 @@ from unseen.reproduction.finetune_rate import TRIED, choose_rate
 from unseen.reproduction.levels import Lengths, Level
 from unseen.reproduction.recipe import Row
 from unseen.runtime.run import Run
+from unseen.scoring.awa2_classes import TRAIN
 from unseen.training.stage1 import train
 
 if TYPE_CHECKING:
@@ -263,10 +264,11 @@ class Trainings:
 
     def _seen_features(self, row: Row) -> Any:
         """What a row learns from; made by all processes, but loaded only by the one that trains."""
-        if row.vectors == ATTRIBUTES:  # AWA2's own photos: of its training classes, the network knows 24
+        if row.vectors == ATTRIBUTES:  # AWA2's own photos of its training classes, of which the network knows 24
             model = self.model(NETWORK_ALONE)
             store = by_id(self.store(model, self.level.awa2), model.bundle.taxonomy)
-            return store.seen_matrix(model.bundle.seen_ids) if self.is_first else None
+            ids = tuple(id for id in TRAIN.values() if id in store.classes() and id in model.bundle.taxonomy)
+            return replace(store.seen_matrix(ids), ids=ids) if self.is_first else None
         if self.level.seen_train is None:
             raise UnseenError("methods that learn from photos need photos of seen classes: there are none here")
         model = self.model(NETWORK_ALONE)

@@ -32,9 +32,10 @@ def hide(problem: Problem, share: float, seed: int) -> tuple[Problem, np.ndarray
     kept = np.setdiff1d(np.arange(count), hidden)
     features = problem.features
     if features is not None:
-        position = np.full(count, -1)
-        position[kept] = np.arange(len(kept))
-        chosen = position[features.labels] >= 0
+        nodes = problem.photo_nodes(features)
+        left = ~np.isin(nodes, problem.seen[hidden])
+        position = np.arange(len(nodes)) if features.ids is not None else np.cumsum(left) - 1
+        chosen = left[features.labels]
         features = features.only(chosen, position[features.labels[chosen]])
     return replace(problem, seen=problem.seen[kept], classifiers=problem.classifiers[kept], features=features), hidden
 

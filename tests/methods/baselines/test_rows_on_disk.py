@@ -86,6 +86,10 @@ def test_hiding_classes_reads_nothing(world, on_disk):
     kept = ~np.isin(features.labels, hidden)
     np.testing.assert_array_equal(np.asarray(rest.features.matrix), np.asarray(features.matrix)[kept])
     assert rest.features.labels.max() == 8
+    named = replace(features, ids=tuple(ids))  # photos that tell their classes themselves hide the same
+    also, _ = hide(replace(problem, features=named), 0.25, seed=0)
+    np.testing.assert_array_equal(also.photo_nodes(also.features)[also.features.labels],
+                                  rest.seen[rest.features.labels])  # fmt: skip
 
 
 def test_a_file_that_shrinks_is_told(world, on_disk):

@@ -22,14 +22,14 @@ CHUNK = 4096  # photos in memory at a time
 
 @dataclass(frozen=True)
 class PhotoClasses:
-    """Photos of C seen classes, each of which has photos and a vector.
+    """Photos of C classes, each of which has photos and a vector.
 
     Args:
         source: Features of these photos and perhaps of others, an array or rows on disk.
         rows: n, which rows of `source` are meant.
         labels: n, positions in `vectors`.
         vectors: C x S, of length 1.
-        seen: C, positions in the problem's seen classes.
+        nodes: C, rows of the taxonomy.
         unit: Whether photos are scaled to length 1.
     """
 
@@ -37,22 +37,23 @@ class PhotoClasses:
     rows: np.ndarray
     labels: np.ndarray
     vectors: np.ndarray
-    seen: np.ndarray
+    nodes: np.ndarray
     unit: bool = False
 
     @classmethod
     def of(cls, problem: Problem, method: str) -> PhotoClasses:
         """All photos that a problem has to learn from; an error without any."""
         store = problem.require_features(method)
-        vectors = normalise_rows(problem.vectors.matrix[problem.seen])
+        nodes = problem.photo_nodes(store)
+        vectors = normalise_rows(problem.vectors.matrix[nodes])
         useful = has_vector(vectors)[store.labels]
         if not useful.any():
             raise UnseenError(
                 f"{method}: no seen class with photos has a word vector, so there is nothing to learn from"
             )
         rows = np.flatnonzero(useful)
-        seen, labels = np.unique(store.labels[rows], return_inverse=True)
-        return cls(store.matrix, rows, labels, vectors[seen], seen)
+        classes, labels = np.unique(store.labels[rows], return_inverse=True)
+        return cls(store.matrix, rows, labels, vectors[classes], nodes[classes])
 
     def __len__(self) -> int:
         """Classes."""
@@ -86,7 +87,8 @@ class PhotoClasses:
         """With photos of these classes (sorted positions) alone."""
         own = np.isin(self.labels, classes)
         labels = np.searchsorted(classes, self.labels[own])
-        return replace(self, rows=self.rows[own], labels=labels, vectors=self.vectors[classes], seen=self.seen[classes])
+        of_classes = {"vectors": self.vectors[classes], "nodes": self.nodes[classes]}
+        return replace(self, rows=self.rows[own], labels=labels, **of_classes)
 
     def folds(self, count: int, seed: int) -> Iterator[tuple[PhotoClasses, PhotoClasses]]:
         """(the rest, the hidden ones), each class hidden once; nothing where there are too few classes to hide any."""
