@@ -87,7 +87,8 @@ def test_what_is_asked_for_is_not_chosen(tmp_path, level, monkeypatch):
 def test_the_report_tells_it(work):
     made_with = small_reproduction(work.work, work.level, LENGTHS["photos"]).settings()
     tables = {"a": {"rows": [{"finetune_rate": 3e-4}, {"label": "kin"}]}}
-    assert _rate_told(made_with, tables) == "learning rate 0.0003, chosen on photos of seen classes"
+    assert _rate_told(made_with, tables) == "learning rate 0.0003 (chosen on photos of seen classes)"
+    assert _rate_told(made_with, {}) == "a learning rate to be chosen"
     assert "--finetune-rate" not in command(made_with)
     assert "--finetune-rate 0.02" in command(made_with | {"finetune_rate": 0.02})
 

@@ -142,8 +142,8 @@ def _rate_told(made_with: dict[str, Any], tables: dict[str, dict]) -> str:
     if made_with["finetune_rate"] is not None:
         return f"learning rate {made_with['finetune_rate']:g}"
     rates = {row.get("finetune_rate") for result in tables.values() for row in result.get("rows", [])} - {None}
-    told = "".join(f" {rate:g}," for rate in sorted(rates))
-    return f"learning rate{told} chosen on photos of seen classes"
+    told = ", ".join(f"{rate:g}" for rate in sorted(rates))
+    return f"learning rate {told} (chosen on photos of seen classes)" if told else "a learning rate to be chosen"
 
 
 def command(made_with: dict[str, Any]) -> str:
