@@ -58,6 +58,7 @@ def choose_rate(work: Trainings, only_done: bool = False) -> float | None:
             best, highest = rate, reached
         elif reached < highest - BEHIND:
             break
+    work.say(f"  learning rate of stage 2: {best:g}")
     return best
 
 
@@ -79,6 +80,7 @@ def try_out(work: Trainings, row: Row, settings: FinetuneSettings) -> Trial:
             "before": {part: _accuracy(before, work.store(before, parts[part])) for part in judged},
             "after": {part: _accuracy(after, parts[part], work.workers) for part in judged},
         }
+        work.say("  " + ", ".join(f"{part} {trial['before'][part]} -> {trial['after'][part]} %" for part in judged))
         if work.is_first:
             write_atomically(place, json.dumps(trial, indent=1).encode())
             shutil.rmtree(place.with_suffix(""))
