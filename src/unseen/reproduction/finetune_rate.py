@@ -30,6 +30,7 @@ from unseen.reproduction.recipe import Row
 from unseen.runtime.files import write_atomically
 
 if TYPE_CHECKING:
+    from unseen.features import FeatureStore
     from unseen.reproduction.trainings import Trainings
 
 TRIED = Row("DGP", "dgp")
@@ -78,7 +79,7 @@ def try_out(work: Trainings, row: Row, settings: FinetuneSettings) -> Trial:
             "settings": asdict(settings),
             "photos": {part: _count(folder) for part, folder in parts.items()},
             "before": {part: _accuracy(before, work.store(before, parts[part])) for part in judged},
-            "after": {part: _accuracy(after, parts[part], work.workers) for part in judged},
+            "after": {part: _accuracy(after, work.store(after, parts[part])) for part in judged},
         }
         work.say("  " + ", ".join(f"{part} {trial['before'][part]} -> {trial['after'][part]} %" for part in judged))
         if work.is_first:
@@ -128,9 +129,9 @@ def _link_parts(photos: Path, place: Path, seen: Collection[str]) -> None:
             os.symlink(file.resolve(), link)
 
 
-def _accuracy(model: Recogniser, photos: Any, workers: int = 0) -> float:
+def _accuracy(model: Recogniser, photos: FeatureStore) -> float:
     """Hit@1 among the seen classes, averaged over photos."""
-    found = evaluate(model, photos, "seen", ks=(1,), workers=workers, show_progress=False, sure=None)
+    found = evaluate(model, photos, "seen", ks=(1,), show_progress=False, sure=None)
     return found.image["hit@1"] or 0.0
 
 
