@@ -26,18 +26,19 @@ from typing import Any
 import numpy as np
 
 from pages import kept_words
+from unseen._util.files import write_atomically
+from unseen.answers.candidates import AUTHORS_LISTS
 from unseen.bundle import Bundle
+from unseen.bundle.file import is_bundle
 from unseen.evaluation.protocol import evaluate_lists
-from unseen.features.cache import open_features
+from unseen.features.folders import open_features
+from unseen.hierarchy.core import Hierarchy
 from unseen.methods import get_method, make_method
+from unseen.methods.base import normalise_rows
 from unseen.methods.baselines.structural import distances
-from unseen.methods.graph.method import GraphMethod
-from unseen.methods.problem import normalise_rows
-from unseen.recognition import Recogniser
-from unseen.reproduction.claims import LEVEL, holm, sign_flip, told_p
-from unseen.runtime.files import write_atomically
-from unseen.scoring.candidates import AUTHORS_LISTS
-from unseen.taxonomy import Taxonomy
+from unseen.methods.graph.training import GraphMethod
+from unseen.model import Model
+from unseen.paper.claims import LEVEL, holm, show_p, sign_flip
 
 RELATIONS = ("ancestor", "descendant", "sibling", "further")
 METHODS = ("dgp", "sgcn", "kin")
@@ -47,51 +48,51 @@ KS = (1, 5)
 Figures = dict[str, dict[str, dict[str, Any]]]  # list -> class id -> relation, photos, and by method Hit@k by k
 
 
-def relation(taxonomy: Taxonomy, id: str, nearest: Sequence[str]) -> str:
+def relation(hierarchy: Hierarchy, id: str, nearest: Sequence[str]) -> str:
     """Of a class to the seen ones that are nearest to it."""
-    parents = set(taxonomy.parents(id))
-    if not taxonomy.descendants(id).keys().isdisjoint(nearest):
+    parents = set(hierarchy.parents(id))
+    if not hierarchy.descendants(id).keys().isdisjoint(nearest):
         return "ancestor"
-    if not taxonomy.ancestors(id).keys().isdisjoint(nearest):
+    if not hierarchy.ancestors(id).keys().isdisjoint(nearest):
         return "descendant"
-    return "sibling" if any(parents & set(taxonomy.parents(seen)) for seen in nearest) else "further"
+    return "sibling" if any(parents & set(hierarchy.parents(seen)) for seen in nearest) else "further"
 
 
-def relations(taxonomy: Taxonomy, ids: Sequence[str], seen: Sequence[str]) -> dict[str, str]:
+def relations(hierarchy: Hierarchy, ids: Sequence[str], seen: Sequence[str]) -> dict[str, str]:
     """The relation of each of these unseen classes to its nearest seen ones."""
-    steps = distances(taxonomy, taxonomy.indices(seen))[taxonomy.indices(ids)].astype(np.int64)
+    steps = distances(hierarchy, hierarchy.indices(seen))[hierarchy.indices(ids)].astype(np.int64)
     steps[steps < 0] = np.iinfo(np.int64).max  # another part of the hierarchy
     least = steps.min(axis=1, keepdims=True)
     return {
-        id: relation(taxonomy, id, [seen[i] for i in np.flatnonzero(near)])
+        id: relation(hierarchy, id, [seen[i] for i in np.flatnonzero(near)])
         for id, near in zip(ids, steps == least, strict=True)
     }
 
 
-def measure(bundles: dict[str, Bundle], photos: Callable[[Recogniser], Any], lists: Sequence[str]) -> Figures:
+def measure(bundles: dict[str, Bundle], photos: Callable[[Model], Any], lists: Sequence[str]) -> Figures:
     """Hit@k of every class with photos, for each list and method."""
     found: Figures = {spec: {} for spec in lists}
     for method, bundle in bundles.items():
-        model = Recogniser(bundle, device="cpu")
-        results = evaluate_lists(model, photos(model), lists, ks=KS, show_progress=False, sure=None)
+        model = Model(bundle, device="cpu")
+        results = evaluate_lists(model, photos(model), lists, ks=KS, confidence=None)
         for spec, result in zip(lists, results, strict=True):
             for entry in result.per_class:
                 own = found[spec].setdefault(entry["id"], {"photos": entry["photos"]})
                 own[method] = {k: entry[f"hit@{k}"] for k in KS}
     bundle = next(iter(bundles.values()))
     ids = sorted({id for classes in found.values() for id in classes})
-    kinds = relations(bundle.taxonomy, ids, bundle.seen_ids)
+    kinds = relations(bundle.hierarchy, ids, bundle.seen_ids)
     return {spec: {id: {"relation": kinds[id], **entry} for id, entry in classes.items()}
             for spec, classes in found.items()}  # fmt: skip
 
 
 def composition(bundle: Bundle, lists: Sequence[str]) -> str:
     """A table of the relations in whole lists, of which photos show some classes."""
-    model = Recogniser(bundle, device="cpu")
+    model = Model(bundle, device="cpu")
     lines = [["candidates", "classes", *RELATIONS], [":---", *["---:"] * (1 + len(RELATIONS))]]
     for spec in lists:
         ids = [bundle.ids[row] for row in model.candidates(spec)]
-        kinds = list(relations(bundle.taxonomy, ids, bundle.seen_ids).values())
+        kinds = list(relations(bundle.hierarchy, ids, bundle.seen_ids).values())
         shares = [f"{100 * kinds.count(kind) / len(ids):.1f} %" for kind in RELATIONS]
         lines.append([spec, f"{len(ids):,}", *shares])
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
@@ -104,10 +105,12 @@ def mixtures(bundle: Bundle, ids: Sequence[str]) -> tuple[np.ndarray, np.ndarray
 
     method = make_method(bundle.method, bundle.settings)
     assert isinstance(method, GraphMethod)
-    rows = bundle.taxonomy.indices(ids)
-    shares: Any = csr_array((np.ones(len(rows)), (np.arange(len(rows)), rows)), shape=(len(rows), len(bundle.taxonomy)))
+    rows = bundle.hierarchy.indices(ids)
+    shares: Any = csr_array(
+        (np.ones(len(rows)), (np.arange(len(rows)), rows)), shape=(len(rows), len(bundle.hierarchy))
+    )
     weights = list((bundle.solution.record.hop_weights or {}).values())
-    layers = method.adjacencies(bundle.taxonomy)
+    layers = method.adjacencies(bundle.hierarchy)
     for number in reversed(range(len(layers))):
         layer = layers[number]
         mixed = layer.weight * (np.array(weights[number % len(weights)])[layer.group] if weights else 1.0)
@@ -122,11 +125,11 @@ def mixtures(bundle: Bundle, ids: Sequence[str]) -> tuple[np.ndarray, np.ndarray
 
 def likeness(bundle: Bundle, ids: Sequence[str]) -> np.ndarray:
     """Of each class, the mean cosine of its predicted classifier with those of its siblings; NaN without siblings."""
-    taxonomy, found = bundle.taxonomy, []
+    hierarchy, found = bundle.hierarchy, []
     predicted = normalise_rows(bundle.solution.classifiers.astype(np.float32))
     for id in ids:
-        siblings = {child for parent in taxonomy.parents(id) for child in taxonomy.children(parent)} - {id}
-        cosines = predicted[taxonomy.indices(sorted(siblings))] @ predicted[taxonomy.index(id)]
+        siblings = {child for parent in hierarchy.parents(id) for child in hierarchy.children(parent)} - {id}
+        cosines = predicted[hierarchy.indices(sorted(siblings))] @ predicted[hierarchy.index(id)]
         found.append(float(cosines.mean()) if siblings else np.nan)
     return np.array(found)
 
@@ -134,16 +137,16 @@ def likeness(bundle: Bundle, ids: Sequence[str]) -> np.ndarray:
 def find_bundles(work: Path) -> dict[str, Path]:
     """Method -> its longest training in a work folder: seed 0, own settings, stage 1 alone."""
     found: dict[str, tuple[int, Path]] = {}
-    for file in sorted((work / "bundles").glob("*/bundle.json")):
-        about = json.loads(file.read_text(encoding="utf-8"))
+    for file in sorted(filter(is_bundle, (work / "bundles").iterdir())):
+        about = Bundle.load(file, verify=False).header()
         method, settings = about["method"], dict(about["settings"])
-        if method not in METHODS or about["seed"] or file.parent.name.endswith("-calibrated") or "-tuned-" in str(file):
+        if method not in METHODS or about["seed"] or file.name.endswith("-calibrated") or "-tuned-" in str(file):
             continue
         epochs = settings.pop("epochs", 0)
         usual = asdict(get_method(method).Settings())
         usual.pop("epochs", None)
         if json.loads(json.dumps(usual)) == settings and epochs >= found.get(method, (0, file))[0]:
-            found[method] = (epochs, file.parent)
+            found[method] = (epochs, file)
     return {method: found[method][1] for method in METHODS if method in found}
 
 
@@ -174,16 +177,17 @@ def adjust(tables: dict[int, dict[str, list[dict[str, Any]]]]) -> None:
 def page(networks: dict[str, tuple[dict[str, Bundle], Figures]], command: str) -> str:
     parts = [
         "# Where DGP and SGCN differ",
-        "Hit@1 and Hit@5 in per cent, averaged over classes, by the relation of an unseen class to its nearest seen "
-        "one: it is an *ancestor* of it, a *descendant*, a *sibling* with a parent in common, or *further* away. Of "
-        "several seen classes that are as near, the first of these counts. p is the paired test of the report: the "
-        f"signs of the classes' differences between DGP and SGCN are flipped at random, and from {LEVEL} on a "
-        "difference is within chance. It is adjusted by Holm's method for all groups, lists and k of a network; the "
-        "lists are nested, so they do not confirm each other. Stage 1 alone, without finetuning.",
+        "Hit@1 and Hit@5 in per cent, averaged over classes, by the relation of an unseen class to its "
+        "nearest seen class: an *ancestor* of it, a *descendant*, a *sibling* with a common parent, or "
+        "*further* away. If several seen classes are equally near, the first of these relations counts. p is "
+        "the paired test of the report: the signs of the classes' differences between DGP and SGCN are "
+        f"flipped at random; with p of {LEVEL} or more a difference is within chance. p is adjusted by Holm's "
+        "method for all groups, lists and k of a network; the lists are nested, so they do not confirm each "
+        "other. Stage 1 only, without finetuning.",
     ]
     bundles, figures = next(iter(networks.values()))
     parts += [
-        "The whole lists, of which photos show some classes:",
+        "The complete lists; there are photos of some of their classes:",
         composition(next(iter(bundles.values())), list(figures)),
     ]
     for network, (bundles, figures) in networks.items():
@@ -198,11 +202,11 @@ def page(networks: dict[str, tuple[dict[str, Bundle], Figures]], command: str) -
         graphs = {method: bundle for method, bundle in bundles.items()
                   if issubclass(get_method(bundle.method), GraphMethod)}  # fmt: skip
         if graphs:
-            parts += ["What they gather for these classes, before layers change it: how much of it is the class's own "
-                      "word vector, in per cent, and of about how many other nodes the rest is; medians.",
+            parts += ["What each method gathers for these classes before its layers change it: the share of its "
+                      "own word vector in per cent, and the number of other nodes that share the rest; medians.",
                       _gathered(graphs, figures)]  # fmt: skip
-        parts += ["How alike predictions are: the cosine of a class's predicted classifier with those of its siblings, "
-                  "averaged over them and over classes.", _alike(bundles, figures)]  # fmt: skip
+        parts += ["How similar predictions are: the cosine between a class's predicted classifier and those of its "
+                  "siblings, averaged over siblings and classes.", _alike(bundles, figures)]  # fmt: skip
     return "\n\n".join([*parts, f"Made by `{command}`."]) + "\n"
 
 
@@ -220,7 +224,7 @@ def _table(tables: dict[str, list[dict[str, Any]]], methods: Sequence[str]) -> s
             line = [spec, row["relation"], f"{row['classes']:,}", f"{row['photos']:,}"]
             line += [f"{row[method]:.1f}" for method in methods]
             if compared:
-                line += [f"{row['difference']:+.1f}", told_p(row["p"]).removeprefix("p ")]
+                line += [f"{row['difference']:+.1f}", show_p(row["p"]).removeprefix("p ")]
             lines.append(line)
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
@@ -237,7 +241,7 @@ def _findings(tables: dict[str, list[dict[str, Any]]]) -> list[str]:
                     if row["relation"] == "any"
                     else f"{row['relation']}s".replace("furthers", "further ones")
                 )
-                told.append(f"{spec}, {of}: {_name(better)} (by {abs(row['difference']):.1f}, {told_p(row['p'])})")
+                told.append(f"{spec}, {of}: {_name(better)} (by {abs(row['difference']):.1f}, {show_p(row['p'])})")
     if not any("p" in row for rows in tables.values() for row in rows):
         return []
     return [f"Beyond chance: {'; '.join(told)}." if told else "No group of classes differs beyond chance."]
@@ -292,7 +296,7 @@ def main() -> None:
         found = find_bundles(work)
         if not found:
             parser.error(f"{work}: there is no finished training of {', '.join(METHODS)}")
-        name = Bundle.load(next(iter(found.values())), verify=False).backbone.name
+        name = Bundle.load(next(iter(found.values())), verify=False).network.name
         named[name], folders[name] = found, work / "features"
     for text in options.bundles:
         about, _, path = text.partition("=")
@@ -307,8 +311,8 @@ def main() -> None:
     for name, places in named.items():
         bundles = {method: Bundle.load(place) for method, place in places.items()}
 
-        def photos(model: Recogniser, name=name) -> Any:
-            return open_features(options.photos / "unseen", model.backbone, folder=folders.get(name))
+        def photos(model: Model, name=name) -> Any:
+            return open_features(options.photos / "unseen", lambda: model.network, cache=folders.get(name))
 
         networks[name] = (bundles, measure(bundles, photos, lists))
     works = " ".join(["--work WORK"] * len(options.work) + ["--bundles NETWORK:METHOD=PATH"] * len(options.bundles))

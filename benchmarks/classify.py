@@ -30,7 +30,7 @@ from statistics import median
 CLASSIFY = """
 import sys, time, resource, json
 import unseen
-from unseen.recognition.batches import label_photos
+from unseen.answers.batches import label_photos
 model = unseen.load()
 paths = [line for line in open(sys.argv[1]).read().splitlines()]
 model.classify(paths[:2])
@@ -42,11 +42,12 @@ print(json.dumps([time.monotonic() - clock, spent() - cpu]))
 ADD = """
 import sys, time, resource, json
 import unseen
+from unseen.bundle import add
 from unseen.training.default import default_bundle
 bundle = default_bundle()
 spent = lambda: sum(resource.getrusage(resource.RUSAGE_SELF)[:2])
 clock, cpu = time.monotonic(), spent()
-unseen.add(bundle, [unseen.Node("labradoodle", "labradoodle", "poodle")])
+add(bundle, [unseen.Node("labradoodle", "labradoodle", "poodle")])
 print(json.dumps([time.monotonic() - clock, spent() - cpu]))
 """
 NEW = ("--name", "labradoodle", "--parent", "poodle")
@@ -54,10 +55,10 @@ PARTS = ("start", "add", "batch")
 FEATURES = """
 import sys, time, resource, json
 import unseen
-backbone = unseen.load_backbone("efficientnet-lite0")
+network = unseen.load_network("efficientnet-lite0")
 spent = lambda: sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
 clock, cpu = time.monotonic(), spent()
-unseen.build_store(sys.argv[1], sys.argv[2] + "/store", backbone, show_progress=False)
+unseen.build_store(sys.argv[1], sys.argv[2] + "/store", network)
 print(json.dumps([time.monotonic() - clock, spent() - cpu]))
 """
 

@@ -1,14 +1,14 @@
-"""Which figure on seen classes foretells photos of unseen ones, and the constants of kin that follow from it.
+"""Which figure on seen classes predicts accuracy of unseen ones, and the constants of kin that follow from it.
 
-    python benchmarks/criterion.py study  --stores DIR [--out FILE]   how well each criterion foretells photos
+    python benchmarks/criterion.py study  --stores DIR [--out FILE]   how well each criterion predicts accuracy
     python benchmarks/criterion.py choose --stores DIR [--out FILE]   constants for all networks, and with each left out
     python benchmarks/criterion.py sources --stores DIR [--out FILE]  which class vectors, with kin's constants
-    python benchmarks/criterion.py report --stores DIR                kin as it is, on the classes never looked at
+    python benchmarks/criterion.py report --stores DIR                kin as it is, on classes not used in development
 
 `study`: many variants of kin, each fitted to each network, are measured by several criteria on seen classes and by
 Hit@1 on photos of unseen classes; a criterion is as good as its correlation with the latter over the variants.
 DIR/NETWORK holds the feature stores `seen-train`, `seen-val` (photos of seen classes) and `unseen` (of unseen ones),
-made by `unseen features`. Of the classes of `unseen`, in the order of their ids, every second one is looked at by
+made by `unseen features`. Of the classes of `unseen`, in the order of their ids, every second one is used by
 `study`, the others by `report` alone. The hierarchy is the paper's, whose lists the candidates come from. Some seconds
 a variant and network.
 """
@@ -26,16 +26,16 @@ import numpy as np
 from scipy.stats import pearsonr, spearmanr
 
 from kin_bench import BOTH, LISTS, NETWORKS, SOURCES, Bench
-from unseen.backbones import load_backbone
+from unseen._util.run import Run
+from unseen.answers.candidates import paper_list
 from unseen.features import FeatureStore
+from unseen.hierarchy.core import Hierarchy
+from unseen.methods.base import Problem
 from unseen.methods.kin import Kin, KinSettings
-from unseen.methods.kin.choice import LOSS
-from unseen.methods.problem import Problem
+from unseen.methods.kin.kin import LOSS
 from unseen.methods.projections import Append1
-from unseen.runtime.run import Run
-from unseen.scoring.candidates import paper_list
-from unseen.semantics import class_vectors, load_vectors
-from unseen.taxonomy import Taxonomy
+from unseen.networks.loading import load_network
+from unseen.vectors.class_vectors import class_vectors, load_vectors
 
 LOOKED_AT, REPORTED = 0, 1  # which of every two classes of photos
 HALVES, UPWARD = "halves", "up 3-hops reciprocal rank"
@@ -175,18 +175,18 @@ def sources(bench: Bench, networks: list[str], out: Path | None) -> None:
 
 def report(stores: Path, networks: list[str], part: int, vectors_name: str) -> None:
     """kin with its defaults, and with the constants that it had: class-averaged Hit@1, and with the seen classes."""
-    taxonomy = Taxonomy.paper()
-    vectors = class_vectors(taxonomy, load_vectors(vectors_name))
-    lists = {name: taxonomy.indices(paper_list(name)) for name in LISTS}
+    hierarchy = Hierarchy.paper()
+    vectors = class_vectors(hierarchy, load_vectors(vectors_name))
+    lists = {name: hierarchy.indices(paper_list(name)) for name in LISTS}
     print(f"| network | kin | {' | '.join(LISTS)} | seen | seen, 2-hops+1K | unseen, 2-hops+1K | AUSUC |")
     print("|:--|:--|" + "--:|" * 7)
     for name in networks:
-        network = load_backbone(name)
-        problem = Problem(taxonomy, vectors, taxonomy.indices(network.class_ids), network.classifiers())
+        network = load_network(name)
+        problem = Problem(hierarchy, vectors, hierarchy.indices(network.class_ids), network.classifiers())
         store = FeatureStore.open(stores / name / "unseen", network)
-        half = [id for id in sorted(store.classes())[part::2] if id in taxonomy]
-        unseen, unseen_rows = read_all(store, taxonomy, half)
-        seen, seen_rows = read_all(FeatureStore.open(stores / name / "seen-val", network), taxonomy, network.class_ids)
+        half = [id for id in sorted(store.classes())[part::2] if id in hierarchy]
+        unseen, unseen_rows = read_all(store, hierarchy, half)
+        seen, seen_rows = read_all(FeatureStore.open(stores / name / "seen-val", network), hierarchy, network.class_ids)
         alone = problem.seen[(seen @ network.classifiers().T).argmax(axis=1)] == seen_rows
         before = replace(START, sources=[1.0] * len(vectors.names))
         for label, settings in (("kin", KinSettings()), ("as it was", before)):
@@ -207,11 +207,11 @@ def report(stores: Path, networks: list[str], part: int, vectors_name: str) -> N
             print(name, label, solution.record.chosen, file=sys.stderr)
 
 
-def read_all(store: FeatureStore, taxonomy: Taxonomy, ids) -> tuple[np.ndarray, np.ndarray]:
+def read_all(store: FeatureStore, hierarchy: Hierarchy, ids) -> tuple[np.ndarray, np.ndarray]:
     """[feature; 1] and the row of each photo's class."""
     batches = list(store.batches(classes=set(ids)))
     features = Append1()(np.concatenate([batch.features for batch in batches]))
-    return features, taxonomy.indices([id for batch in batches for id in batch.class_ids])
+    return features, hierarchy.indices([id for batch in batches for id in batch.class_ids])
 
 
 def class_mean(right: np.ndarray, classes: np.ndarray) -> float:

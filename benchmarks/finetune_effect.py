@@ -13,21 +13,20 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from pages import kept_words
+from unseen._util.files import write_atomically
+from unseen.answers.candidates import AUTHORS_LISTS
 from unseen.evaluation.protocol import evaluate_lists
-from unseen.reproduction.claims import LEVEL, holm, sign_flip, told_p
-from unseen.reproduction.finetune_rate import try_out
-from unseen.reproduction.levels import LENGTHS, find_level
-from unseen.reproduction.recipe import Row
-from unseen.reproduction.tables import deviation
-from unseen.reproduction.trainings import Trainings
-from unseen.runtime.files import write_atomically
-from unseen.scoring.candidates import AUTHORS_LISTS
+from unseen.paper.claims import LEVEL, holm, show_p, sign_flip
+from unseen.paper.levels import LENGTHS, Row, find_level
+from unseen.paper.tables import deviation
+from unseen.paper.trainings import Trainings, try_out
 
 METHODS = ("dgp", "sgcn", "kin")
 WHOLE = {"freeze_stages": 0, "epochs": 1, "learning_rate": 3e-4}  # the whole network, which takes long
@@ -36,22 +35,22 @@ COMMAND = "python benchmarks/finetune_effect.py"
 
 def main() -> None:
     arguments = parse()
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
     level = find_level(arguments.photos)
     usual = LENGTHS[level.name]
     epochs = arguments.finetune_epochs or [usual.finetune_epochs] * len(arguments.work)
     works = [
         Trainings(
             place,
-            level.with_parts(backbone=network),
+            level.with_parts(network=network),
             replace(usual, finetune_epochs=length),
             workers=arguments.workers,
-            say=print,
         )
-        for network, place, length in zip(arguments.backbone, arguments.work, epochs, strict=True)
+        for network, place, length in zip(arguments.network, arguments.work, epochs, strict=True)
     ]
     if arguments.action == "choose":
         for work in works:
-            usual = work.finetune_settings()
+            usual = work.finetune_settings(work.choose_rate())
             tried = [(method, usual) for method in arguments.methods]
             tried += [("dgp", replace(usual, **WHOLE))] if arguments.whole else []
             for method, settings in tried:
@@ -72,7 +71,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("action", choices=("choose", "measure"))
     parser.add_argument("--photos", type=Path, required=True)
     parser.add_argument("--work", type=Path, nargs="+", required=True, help="a folder for each network")
-    parser.add_argument("--backbone", nargs="+", default=["efficientnet-lite0"], help="the networks")
+    parser.add_argument("--network", "--backbone", nargs="+", default=["efficientnet-lite0"], help="the networks")
     parser.add_argument("--finetune-epochs", type=int, nargs="+", help="of stage 2, for each network")
     parser.add_argument("--whole", action="store_true", help="let `choose` try to train the whole network too")
     parser.add_argument("--methods", nargs="+", default=METHODS)
@@ -80,10 +79,10 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--markdown", type=Path)
     arguments = parser.parse_args()
-    if len(arguments.work) != len(arguments.backbone):
-        parser.error("give --work a folder for each network of --backbone")
-    if arguments.finetune_epochs and len(arguments.finetune_epochs) != len(arguments.backbone):
-        parser.error("give --finetune-epochs a number for each network of --backbone")
+    if len(arguments.work) != len(arguments.network):
+        parser.error("give --work a folder for each network of --network")
+    if arguments.finetune_epochs and len(arguments.finetune_epochs) != len(arguments.network):
+        parser.error("give --finetune-epochs a number for each network of --network")
     return arguments
 
 
@@ -103,9 +102,7 @@ def figures(work: Trainings, row: Row, seed: int) -> dict[str, list[float]]:
     )
     found = {}
     for kind, photos, specs, ks in asked:
-        results = evaluate_lists(
-            model, work.store(model, photos), list(specs.values()), ks=ks, sure=None, show_progress=False
-        )
+        results = evaluate_lists(model, work.store(model, photos), list(specs.values()), ks=ks, confidence=None)
         for spec, result in zip(specs, results, strict=True):
             for k in ks:
                 found[f"{kind} photos, {spec} @{k}"] = [entry[f"hit@{k}"] for entry in result.per_class]
@@ -115,27 +112,28 @@ def figures(work: Trainings, row: Row, seed: int) -> dict[str, list[float]]:
 def page(works: list[Trainings], measured: list[dict[str, list[dict[str, np.ndarray]]]]) -> str:
     """Markdown: for each network and method the figures before and after, and whether chance alone would do it."""
     lengths, seeds = works[0].lengths, len(next(iter(measured[0].values())))
-    networks = " ".join(work.level.backbone for work in works)
+    networks = " ".join(work.level.network for work in works)
     epochs = " ".join(str(work.lengths.finetune_epochs) for work in works)
     lines = [
         "# What stage 2 does",
         "",
         "Hit@k in per cent, averaged over classes, before and after stage 2"
         + (f": mean ± standard deviation over {seeds} seeds. " if seeds > 1 else ", of one run. ")
-        + "p is the paired test of the report: the signs of the classes' changes are flipped at random, and from "
-        f"{LEVEL} on a change is within chance; it is adjusted by Holm's method for the rows of a method. Stage 1: "
+        + "p is the paired test of the report: the signs of the classes' changes are flipped at random; with p "
+        f"of {LEVEL} or more a change is within chance. p is adjusted by Holm's method for the rows of a "
+        "method. Stage 1: "
         f"{lengths.epochs:,} epochs (`kin` has none). Stage 2 trains {trained_part(lengths.finetune_freeze)} on "
         f"{photos_told(works[0].level.seen_train)}: batch {lengths.finetune_batch}, logits times "
         f"{lengths.finetune_scale:g}, batch-norm trained.",
         "",
-        f"Made by `{COMMAND} measure --photos PHOTOS --work {' '.join(['WORK'] * len(works))} --backbone {networks} "
+        f"Made by `{COMMAND} measure --photos PHOTOS --work {' '.join(['WORK'] * len(works))} --network {networks} "
         f"--finetune-epochs {epochs} --seeds {' '.join(map(str, range(seeds)))} --markdown FILE`.",
     ]
     for work, runs in zip(works, measured, strict=True):
         columns = [effects(of_method) for of_method in runs.values()]
         lines += [
             "",
-            f"## {work.level.backbone}: {epochs_told(work.lengths.finetune_epochs)} of stage 2, learning rate "
+            f"## {work.level.network}: {epochs_told(work.lengths.finetune_epochs)} of stage 2, learning rate "
             f"{work.find_rate():g}",
             "",
             "| | " + " | ".join(f"{method} before | after | change | p" for method in runs) + " |",
@@ -156,15 +154,15 @@ def choices_told(works: list[Trainings]) -> list[str]:
         "",
         "## How its settings were chosen",
         "",
-        "On a part of seen-train alone: 70 % of its classes train, but for a fifth of their photos (*known*); photos "
-        "of *other* classes stand for those that stage 2 does not see. Hit@1 among the seen classes, averaged over "
-        "photos. `unseen reproduce` tries rates on DGP, upwards until one falls behind, and takes the best mean of "
-        f"both; the other rows are by `{COMMAND} choose`.",
+        "On a part of seen-train only: stage 2 trains on 70 % of its classes, without a fifth of their photos "
+        "(*known*); photos of *other* classes stand in for classes that stage 2 does not see. Hit@1 among the "
+        "seen classes, averaged over photos. `unseen reproduce` tries rates on DGP, upwards until one falls "
+        f"behind, and takes the best mean of both; the other rows are made by `{COMMAND} choose`.",
         "",
         "| network | method | trained | epochs | learning rate | known before | after | other before | after |",
         "|:---|:---|:---|---:|---:|---:|---:|---:|---:|",
     ]
-    networks = [work.level.backbone for work in works]
+    networks = [work.level.network for work in works]
     for run in sorted(choices, key=lambda run: order(run, networks)):
         figures = [f"{run[when][part]:.1f}" for part in ("known", "other") for when in ("before", "after")]
         tried = run["settings"]
@@ -185,7 +183,7 @@ def effects(measured: list[dict[str, np.ndarray]]) -> dict[str, list[str]]:
     cells = {}
     for (key, each), p in zip(values.items(), chances, strict=True):
         before, after = each.mean(axis=2).T
-        cells[key] = [spread(before), spread(after), spread(after - before, "+"), told_p(p).removeprefix("p ")]
+        cells[key] = [spread(before), spread(after), spread(after - before, "+"), show_p(p).removeprefix("p ")]
     return cells
 
 

@@ -4,7 +4,7 @@
     python benchmarks/full_size.py --work WORK --markdown docs/results/full-size.md
 
 Made-up features lie about a centre for each class, in a feature store as `unseen features` writes it: half precision,
-1,280 features a photo, blocks of 1,024, checksums. Measured are reading them, one pass of `unseen.evaluate`, and each
+1,280 features a photo, blocks of 1,024, checksums. Measured are reading them, one pass of `Model.evaluate`, and each
 method that learns from photos with settings given, so that nothing is chosen: a choice repeats the same passes. Each
 figure comes from a process of its own, so that peak memory (all of it, Python and libraries included) is its own;
 seconds are those of the processor, of all threads, and hardly depend on what else the machine is doing. Stores are
@@ -24,15 +24,22 @@ from pathlib import Path
 
 import numpy as np
 
-from unseen.features.blocks import BLOCK, Index, Source, block_path, write_block
-from unseen.features.recovery import write_about
-from unseen.features.store import IN_MEMORY, FeatureStore
+from unseen._util.devices import peak_memory_mb
+from unseen._util.run import Run
+from unseen.features.store import (
+    BLOCK,
+    IN_MEMORY,
+    Block,
+    FeatureStore,
+    Source,
+    block_path,
+    write_about,
+    write_block,
+)
 from unseen.methods import make_method
 from unseen.methods.baselines.photo_classes import CHUNK
-from unseen.runtime.files import write_atomically
-from unseen.runtime.memory import peak_memory_mb
-from unseen.runtime.run import Run
-from unseen.runtime.seals import sealed
+from unseen.training.stage1 import fit_classifiers
+from unseen.vectors.class_vectors import class_vectors
 
 SIZES = (10_000, 100_000, 1_000_000)
 FEATURES, SEEN, CANDIDATES = 1280, 100, 1548  # as EfficientNet-Lite0 has, and as many candidates as 2-hops
@@ -49,7 +56,7 @@ GIVEN = {
 MEASURES = ("read", "evaluate", *GIVEN)
 
 
-def network():
+def make_network():
     """As many features and seen classes as wanted; it is never shown a photo."""
     import torch
 
@@ -64,7 +71,7 @@ def network():
 
 def _ids() -> list[str]:
     """The classes: those of the photos first."""
-    from unseen.assets.embedded import imagenet_1k, imagenet_21k
+    from unseen.data import imagenet_1k, imagenet_21k
 
     known = imagenet_1k()
     rest = [id for id in imagenet_21k() if id not in set(known)]
@@ -74,17 +81,16 @@ def _ids() -> list[str]:
 def write_store(place: Path, photos: int) -> None:
     """Photos of the seen classes, as many of each."""
     random, contents = np.random.default_rng(0), {}
-    write_about(place, network(), "fp16")
     for number, id in enumerate(_ids()[:SEEN]):
         own = photos * (number + 1) // SEEN - photos * number // SEEN
         centre = random.standard_normal(FEATURES, np.float32)
         for start in range(0, own, BLOCK):
             rows = min(BLOCK, own - start)
             features = (centre + random.standard_normal((rows, FEATURES), np.float32)).astype(np.float16)
-            index = Index([Source(f"{start + row:08d}.jpg", 1, 1) for row in range(rows)], [])
-            write_block(block_path(place, id, start // BLOCK), index, features)
+            sources = [Source(f"{start + row:08d}.jpg", 1, 1) for row in range(rows)]
+            write_block(block_path(place, id, start // BLOCK), Block(features, sources, [], ""))
         contents[id] = [own, 0]
-    write_atomically(place / "contents.json", json.dumps(sealed({"classes": contents})).encode())
+    write_about(place, make_network(), "fp16", contents)
 
 
 def read(store: FeatureStore) -> None:
@@ -96,10 +102,10 @@ def evaluate(store: FeatureStore) -> None:
     """A pass over all photos, among 1,548 candidates."""
     import unseen
 
-    backbone = network()
-    taxonomy = unseen.Taxonomy.imagenet().subgraph(_ids())
-    bundle = unseen.train("structural", taxonomy, "glove", backbone, run=Run(device="cpu", show_progress=False))
-    found = unseen.evaluate(unseen.load(bundle, backbone, device="cpu"), store, _ids(), show_progress=False, sure=None)
+    network = make_network()
+    hierarchy = unseen.Hierarchy.imagenet().subgraph(_ids())
+    bundle = unseen.train(hierarchy, network, "structural", "glove", run=Run(device="cpu", show_progress=False)).bundle
+    found = unseen.load(bundle, network, device="cpu").evaluate(store, _ids(), confidence=None)
     assert found.images == len(store)
 
 
@@ -107,12 +113,12 @@ def learn(store: FeatureStore, method: str) -> None:
     """Training a method on all photos."""
     import unseen
 
-    taxonomy = unseen.Taxonomy.imagenet().subgraph(_ids())
-    vectors = unseen.class_vectors(taxonomy, unseen.load_vectors("glove"))
+    hierarchy = unseen.Hierarchy.imagenet().subgraph(_ids())
+    vectors = class_vectors(hierarchy, unseen.load_vectors("glove"))
     features = store.seen_matrix(_ids()[:SEEN])
     chosen = make_method(method, GIVEN[method])
     run = Run(device="cpu", show_progress=False)
-    unseen.fit_classifiers(taxonomy, vectors, network(), chosen, features=features, run=run)
+    fit_classifiers(hierarchy, vectors, make_network(), chosen, features=features, run=run)
 
 
 def measure(job: tuple[str, str]) -> dict:
@@ -120,7 +126,7 @@ def measure(job: tuple[str, str]) -> dict:
     name, place = job
     import torch  # noqa: F401
 
-    import unseen.training.classifiers  # noqa: F401
+    import unseen.training.stage1  # noqa: F401
 
     store = FeatureStore.open(place)
     begun, processor = time.perf_counter(), time.process_time()
@@ -180,21 +186,21 @@ def page(results: list[dict]) -> str:
 
 Made-up features of up to {many:,} photos, {FEATURES:,} each in half precision ({many * FEATURES * 2 / 1e9:.1f} GB on
 disk), in a feature store as `unseen features` writes it, of {SEEN} seen classes. `read` reads them and checks their
-checksums, `evaluate` also ranks every photo among {CANDIDATES:,} candidates. The methods learn with settings given:
+checksums, `evaluate` also ranks every photo among {CANDIDATES:,} candidates. The methods use fixed settings:
 {_told(shown)}.
 
-Seconds are the processor's, of all threads; they count the hierarchy and the class vectors too, which take the same
-time for any number of photos. *ms a photo more* is what each further photo adds, between the two largest sizes. MB is
-the most memory that the process held, Python and libraries included. {MISSING} stands for what was not measured.
+Seconds are CPU seconds of all threads; they include the hierarchy and the class vectors, which take the same time for
+any number of photos. *ms a photo more* is the cost of each further photo, between the two largest sizes. MB is the peak
+memory of the process, Python and libraries included. {MISSING} stands for what was not measured.
 
 {table}
 
 With {many // few} times the photos, memory grows by at most {max(added[worst], 0):,.0f} MB ({worst}), where the
 features themselves would take {many * FEATURES * 4 / 1e6:,.0f} MB: up to {IN_MEMORY / 1e6:,.0f} MB of features are held
-in memory, and more are read from disk, {CHUNK:,} photos at a time. Time is that of the photos: between the two largest
+in memory, and more are read from disk, {CHUNK:,} photos at a time. Time grows with the photos: between the two largest
 sizes it grows {_growth(by, names, sizes)}.
 
-What the full size takes follows. Reading {FEATURES:,} features of a photo takes {reading:.3f} ms of one core,
+So the full size can be estimated. Reading {FEATURES:,} features of a photo takes {reading:.3f} ms of one core,
 {FEATURES * 2 / reading / 1e3:,.0f} MB/s. An evaluation of ImageNet-21K's 14.2 million photos among {CANDIDATES:,}
 candidates would be {hours:.1f} core-hours with as many features, divided by the processes that share it. [At full size,
 on GPUs](../cluster.md#how-long) has the rest.

@@ -1,7 +1,7 @@
 """What each part of kin is worth, which cross-validation to trust, and where its constants come from.
 
     python benchmarks/kin_ablation.py table    --unseen STORE --seen-val STORE     kin with parts changed or left out
-    python benchmarks/kin_ablation.py criteria --unseen STORE --seen-val STORE     which criterion foretells photos?
+    python benchmarks/kin_ablation.py criteria --unseen STORE --seen-val STORE     which criterion predicts accuracy?
     python benchmarks/kin_ablation.py trust    --unseen STORE --seen-val STORE     are trusted answers more often right?
     python benchmarks/kin_ablation.py learn [--vectors glove+text]                 the constants, from seen classes
 
@@ -21,21 +21,28 @@ from dataclasses import asdict, replace
 import numpy as np
 from scipy.stats import spearmanr
 
-from unseen.backbones import load_backbone
-from unseen.evaluation.metrics import HitCounter
+from unseen._util.run import Run
+from unseen.answers.candidates import AUTHORS_LISTS, paper_list
+from unseen.answers.scores import Scorer
+from unseen.evaluation.metrics import class_hits
 from unseen.features import FeatureStore
+from unseen.hierarchy.core import Hierarchy
+from unseen.methods.base import Problem
 from unseen.methods.graph.adjacency import hop_groups
 from unseen.methods.kin import Kin, KinSettings
-from unseen.methods.kin import choice as choose
-from unseen.methods.kin.inputs import gather, mixed
-from unseen.methods.problem import Problem
+from unseen.methods.kin.kin import (
+    Ridges,
+    gather,
+    halvings,
+    leave_groups_out,
+    leave_one_out,
+    mixed,
+    principal_part,
+    quality,
+)
 from unseen.methods.projections import Append1
-from unseen.methods.ridge import Ridges, leave_groups_out, leave_one_out
-from unseen.runtime.run import Run
-from unseen.scoring.candidates import AUTHORS_LISTS, paper_list
-from unseen.scoring.scorer import Scorer
-from unseen.semantics import class_vectors, load_vectors
-from unseen.taxonomy import Taxonomy
+from unseen.networks.loading import load_network
+from unseen.vectors.class_vectors import class_vectors, load_vectors
 
 TRIAL = {  # the first form: constants set by hand, rows simply normalised
     "word_width": 4.4,
@@ -76,13 +83,13 @@ class Bench:
     """The paper's hierarchy, the built-in network, and photos as features."""
 
     def __init__(self, arguments: argparse.Namespace):
-        self.taxonomy = Taxonomy.paper()
-        self.network = load_backbone(arguments.backbone)
-        self.seen = self.taxonomy.indices(self.network.class_ids)
+        self.hierarchy = Hierarchy.paper()
+        self.network = load_network(arguments.network)
+        self.seen = self.hierarchy.indices(self.network.class_ids)
         self.problems: dict[str, Problem] = {}
-        self.candidates = {name: self.taxonomy.indices(paper_list(name)) for name in AUTHORS_LISTS}
+        self.candidates = {name: self.hierarchy.indices(paper_list(name)) for name in AUTHORS_LISTS}
         self.candidates["2-hops+1K"] = np.concatenate([self.candidates["2-hops"], self.seen])
-        node, ancestor, _ = self.taxonomy.ancestor_pairs()
+        node, ancestor, _ = self.hierarchy.ancestor_pairs()
         self.above_seen = np.unique(ancestor[np.isin(node, self.seen)])
         if arguments.action != "learn":
             wanted = {"tuning": [0], "report": [1], "both": [0, 1]}[arguments.half]
@@ -91,17 +98,17 @@ class Bench:
 
     def problem(self, vectors: str) -> Problem:
         if vectors not in self.problems:
-            encoded = class_vectors(self.taxonomy, load_vectors(vectors))
-            self.problems[vectors] = Problem(self.taxonomy, encoded, self.seen, self.network.classifiers())
+            encoded = class_vectors(self.hierarchy, load_vectors(vectors))
+            self.problems[vectors] = Problem(self.hierarchy, encoded, self.seen, self.network.classifiers())
         return self.problems[vectors]
 
     def photos(self, store: str, wanted) -> tuple[np.ndarray, np.ndarray]:
         """[feature; 1] (n x D+1) and the row of each photo's class."""
         features, rows = [], []
         for batch in FeatureStore.open(store, self.network).batches():
-            kept = [i for i, id in enumerate(batch.class_ids) if id in self.taxonomy and wanted(id)]
+            kept = [i for i, id in enumerate(batch.class_ids) if id in self.hierarchy and wanted(id)]
             features.append(batch.features[kept])
-            rows += [self.taxonomy.index(batch.class_ids[i]) for i in kept]
+            rows += [self.hierarchy.index(batch.class_ids[i]) for i in kept]
         return Append1()(np.concatenate(features)), np.array(rows, np.int64)
 
     def measure(self, classifiers: np.ndarray) -> dict[str, float]:
@@ -125,12 +132,11 @@ class Bench:
         """Hit@k and the mean log rank of the photos whose class is among `only`, over classes."""
         features, rows = photos
         counted = np.isin(rows, only)
-        found = Scorer(classifiers, candidates).ranks(features[counted], rows[counted])
-        counter = HitCounter(self.taxonomy.ids, ks=(k,))
-        counter.update(rows[counted], found.greater, found.equal)
-        photos_of = counter.photos[rows[counted]]
-        log_rank = (np.log1p(found.greater + found.equal / 2) / photos_of).sum() / (counter.photos > 0).sum()
-        return counter.by_class()[f"hit@{k}"], float(log_rank)
+        found = Scorer.of_matrix(classifiers, candidates).ranks(features[counted], rows[counted])
+        labels, photos_of, sums = class_hits(rows[counted], found.greater, found.equal, (k,))
+        each = photos_of[np.searchsorted(labels, rows[counted])]
+        log_rank = (np.log1p(found.greater + found.equal / 2) / each).sum() / len(labels)
+        return 100 * float((sums[:, 0] / photos_of).mean()), float(log_rank)
 
 
 def half(id: str) -> int:
@@ -170,14 +176,14 @@ def trust(bench: Bench, vectors: str) -> None:
         print(f"| {name} | " + " | ".join(cells) + " |")
 
 
-# --- which criterion on seen classes foretells photos -----------------------------------------------------------------
+# --- which criterion on seen classes predicts accuracy ----------------------------------------------------------------
 
 
-def subtrees(taxonomy: Taxonomy, seen: np.ndarray, largest: int) -> list[np.ndarray]:
+def subtrees(hierarchy: Hierarchy, seen: np.ndarray, largest: int) -> list[np.ndarray]:
     """Seen classes in groups: the largest subtrees with at most `largest` seen classes, each class in one."""
     position = {row: i for i, row in enumerate(seen)}
     members: dict[int, set[int]] = {}
-    for node, ancestor in zip(*taxonomy.ancestor_pairs()[:2], strict=True):
+    for node, ancestor in zip(*hierarchy.ancestor_pairs()[:2], strict=True):
         if int(node) in position:
             members.setdefault(int(ancestor), set()).add(position[int(node)])
     groups, left = [], set(range(len(seen)))
@@ -194,11 +200,11 @@ def criteria(bench: Bench, trials: int, seed: int) -> None:
     problem = bench.problem("glove+text")
     targets = problem.targets().astype(np.float64)
     targets -= targets.mean(axis=0)
-    part = choose.principal_part(targets)
+    part = principal_part(targets)
     groups = {
-        f"subtrees of {size} left out, squared error": subtrees(bench.taxonomy, bench.seen, size) for size in (5, 60)
+        f"subtrees of {size} left out, squared error": subtrees(bench.hierarchy, bench.seen, size) for size in (5, 60)
     }
-    splits = choose.halvings(len(targets), 2)
+    splits = halvings(len(targets), 2)
     rows = []
     for _ in range(trials):
         factor = np.exp(random.uniform(-1, 1, size=6))
@@ -220,7 +226,7 @@ def criteria(bench: Bench, trials: int, seed: int) -> None:
         found = {"leave one out, squared error": error(leave_one_out(inverse, targets), targets)}
         found |= {name: error(leave_groups_out(inverse, targets, group), targets) for name, group in groups.items()}
         found["hidden halves, squared error"] = error(leave_groups_out(inverse, targets, splits[0]), targets)
-        found["hidden halves, reciprocal rank"] = choose.quality(kernel, settings.ridge, part, splits).mean()
+        found["hidden halves, reciprocal rank"] = quality(kernel, settings.ridge, part, splits).mean()
         rows.append((found, bench.measure(kin.fit(problem, Run()).classifiers)))
     print(f"{trials} random settings; correlation with the mean log rank of photos (good error: near 1, good rank: -1)")
     print("| criterion on seen classes | " + " | ".join(AUTHORS_LISTS) + " |\n|:---|" + "---:|" * len(AUTHORS_LISTS))
@@ -245,7 +251,7 @@ def learn(bench: Bench, vectors: str, steps: int, seed: int) -> None:
     problem = bench.problem(vectors)
     data = hop_products(problem)
     targets = problem.targets().astype(np.float64)
-    part = torch.tensor(choose.principal_part(targets - targets.mean(axis=0)), dtype=torch.float32)
+    part = torch.tensor(principal_part(targets - targets.mean(axis=0)), dtype=torch.float32)
     part_unit, count = part / part.norm(dim=1, keepdim=True), len(part)
     start = TRIAL | {"temperature": 25.0}
     single = ("word_width", "propagated_width", "word_weight", "propagated_weight", "ancestor_weight", "decay", "ridge")
@@ -281,16 +287,16 @@ def hop_products(problem: Problem) -> dict:
     import torch
 
     one = np.eye(len(TRIAL["descendants"]))
-    descendants = hop_groups(problem.taxonomy, "descendants", len(one) - 1)
-    ancestors = hop_groups(problem.taxonomy, "ancestors", len(one) - 1)
+    descendants = hop_groups(problem.hierarchy, "descendants", len(one) - 1)
+    ancestors = hop_groups(problem.hierarchy, "ancestors", len(one) - 1)
     down, up = [mixed(descendants, hop) for hop in one], [mixed(ancestors, hop)[problem.seen] for hop in one]
     words, products = [], []
     for part in problem.vectors.parts:
         words.append(torch.from_numpy(part[problem.seen]))
         below = [hop @ part for hop in down]
         products.append(torch.from_numpy(np.array([[hop @ vectors for vectors in below] for hop in up])))
-    node, ancestor, distance = problem.taxonomy.ancestor_pairs()
-    position = np.full(len(problem.taxonomy), -1)
+    node, ancestor, distance = problem.hierarchy.ancestor_pairs()
+    position = np.full(len(problem.hierarchy), -1)
     position[problem.seen] = np.arange(len(problem.seen))
     own = position[node] >= 0
     columns, column = np.unique(ancestor[own], return_inverse=True)

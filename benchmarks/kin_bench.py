@@ -11,15 +11,14 @@ from pathlib import Path
 
 import numpy as np
 
-from unseen.backbones import load_backbone
+from unseen.answers.candidates import AUTHORS_LISTS, paper_list
 from unseen.features import FeatureStore
+from unseen.hierarchy.core import Hierarchy
+from unseen.methods.base import Problem, normalise_rows
 from unseen.methods.kin import Kin, KinSettings
-from unseen.methods.kin.choice import halvings, quality
-from unseen.methods.kin.inputs import Inputs, gather
-from unseen.methods.problem import Problem, normalise_rows
-from unseen.scoring.candidates import AUTHORS_LISTS, paper_list
-from unseen.semantics import class_vectors, load_vectors
-from unseen.taxonomy import Taxonomy
+from unseen.methods.kin.kin import Inputs, gather, halvings, quality
+from unseen.networks.loading import load_network
+from unseen.vectors.class_vectors import class_vectors, load_vectors
 
 NETWORKS = ("efficientnet-lite0", "efficientnet-lite1", "efficientnet-lite2", "resnet50")
 DIRECTIONS = 500  # principal directions of the seen classifiers in which scores are computed: the rest adds little
@@ -40,8 +39,8 @@ class Photos:
     unseen_row: np.ndarray  # row of the hierarchy
 
 
-def read_photos(name: str, stores: Path, taxonomy: Taxonomy, part: int) -> Photos:
-    network = load_backbone(name)
+def read_photos(name: str, stores: Path, hierarchy: Hierarchy, part: int) -> Photos:
+    network = load_network(name)
     targets = normalise_rows(network.classifiers())
     centred = (targets - targets.mean(axis=0)).astype(np.float64)
     values, vectors = np.linalg.eigh(centred @ centred.T)
@@ -58,7 +57,7 @@ def read_photos(name: str, stores: Path, taxonomy: Taxonomy, part: int) -> Photo
         return np.concatenate(parts).astype(np.float32), ids
 
     known = sorted(FeatureStore.open(stores / name / "unseen", network).classes())
-    half = {id for id in known[part::2] if id in taxonomy}
+    half = {id for id in known[part::2] if id in hierarchy}
     position = {id: i for i, id in enumerate(network.class_ids)}
     taken: dict[str, int] = {}
 
@@ -73,28 +72,28 @@ def read_photos(name: str, stores: Path, taxonomy: Taxonomy, part: int) -> Photo
     seen, seen_ids = along("seen-train", first_two)
     unseen, unseen_ids = along("unseen", lambda ids: [i for i, id in enumerate(ids) if id in half])
     classes = np.array([position[id] for id in seen_ids])
-    return Photos(own.astype(np.float32), seen, classes, unseen, taxonomy.indices(unseen_ids))
+    return Photos(own.astype(np.float32), seen, classes, unseen, hierarchy.indices(unseen_ids))
 
 
 class Bench:
     """The paper's hierarchy with its rows in the order: seen, 2-hops, the rest of 3-hops, the rest of all."""
 
     def __init__(self, networks: list[str], stores: Path, part: int):
-        self.taxonomy = Taxonomy.paper()
-        ids = load_backbone().class_ids
-        self.seen = self.taxonomy.indices(ids)
+        self.hierarchy = Hierarchy.paper()
+        ids = load_network().class_ids
+        self.seen = self.hierarchy.indices(ids)
         order, self.count = list(ids), {}
         for name in LISTS:
             order += sorted(set(paper_list(name)) - set(order))
             self.count[name] = len(order) - len(ids)
-        self.rows = self.taxonomy.indices(order)
-        self.place = np.full(len(self.taxonomy), -1)
+        self.rows = self.hierarchy.indices(order)
+        self.place = np.full(len(self.hierarchy), -1)
         self.place[self.rows] = np.arange(len(self.rows)) - len(self.seen)  # among the unseen ones
-        child, parent = self.taxonomy.edges()
+        child, parent = self.hierarchy.edges()
         self.parents = [np.sort(self.place[parent[child == row]]) for row in self.seen]
         self.parents = [places[places >= 0] for places in self.parents]
-        self.photos = {name: read_photos(name, stores, self.taxonomy, part) for name in networks}
-        self.vectors = {name: class_vectors(self.taxonomy, load_vectors(name)) for name in SOURCES}
+        self.photos = {name: read_photos(name, stores, self.hierarchy, part) for name in networks}
+        self.vectors = {name: class_vectors(self.hierarchy, load_vectors(name)) for name in SOURCES}
         self.splits = halvings(len(self.seen), 2)
         self.folds = np.array_split(np.random.default_rng(0).permutation(len(self.seen)), FOLDS)
         self._inputs: dict[tuple, Inputs] = {}
@@ -106,7 +105,7 @@ class Bench:
             if key not in self._inputs:
                 if len(self._inputs) > 6:
                     self._inputs.pop(next(iter(self._inputs)))
-                problem = Problem(self.taxonomy, self.vectors[source], self.seen, np.zeros((len(self.seen), 1), "f4"))
+                problem = Problem(self.hierarchy, self.vectors[source], self.seen, np.zeros((len(self.seen), 1), "f4"))
                 self._inputs[key] = gather(problem, s.descendants, s.ancestors, s.decay, self.rows)
             parts.append(self._inputs[key])
         words, propagated = (tuple(getattr(part, kind)[0] for part in parts) for kind in ("words", "propagated"))

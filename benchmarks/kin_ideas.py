@@ -23,10 +23,10 @@ from scipy.sparse.csgraph import dijkstra
 
 from criterion import LOOKED_AT, START, candidates
 from kin_bench import BOTH, DIRECTIONS, LISTS, NETWORKS, UP, Bench, ranks_of, summary
-from unseen.backbones import load_backbone
 from unseen.bundle import Bundle
+from unseen.methods.base import normalise_rows
 from unseen.methods.kin import Kin
-from unseen.methods.problem import normalise_rows
+from unseen.networks.loading import load_network
 
 REACH = 8  # steps within which a seen class is a relative; each step weighs a class less by e
 HEADER = ("network", "idea", "up, reciprocal rank", "own-up", *(f"photos, {key}" for key in LISTS))
@@ -43,8 +43,8 @@ class Ideas:
 
     def _steps(self) -> np.ndarray:
         """Steps from each row to each seen class, infinite beyond REACH."""
-        child, parent = self.bench.taxonomy.edges()
-        ends, count = np.concatenate([child, parent]), len(self.bench.taxonomy)
+        child, parent = self.bench.hierarchy.edges()
+        ends, count = np.concatenate([child, parent]), len(self.bench.hierarchy)
         other = np.concatenate([parent, child])
         graph = coo_matrix((np.ones(len(ends)), (ends, other)), shape=(count, count)).tocsr()
         steps = dijkstra(graph, unweighted=True, indices=self.bench.seen, limit=REACH)
@@ -90,12 +90,12 @@ class Ideas:
 
     def try_bundle(self, network: str, method: str, place: Path) -> None:
         bundle = Bundle.load(place)
-        known = normalise_rows(load_backbone(network).classifiers())
+        known = normalise_rows(load_network(network).classifiers())
         centred = (known - known.mean(axis=0)).astype(np.float64)
         values, vectors = np.linalg.eigh(centred @ centred.T)
         strongest = np.argsort(-values)[:DIRECTIONS]
         directions = centred.T @ vectors[:, strongest] / np.sqrt(values[strongest])
-        rows = bundle.taxonomy.indices([self.bench.taxonomy.ids[row] for row in self.bench.rows[self.m :]])
+        rows = bundle.hierarchy.indices([self.bench.hierarchy.ids[row] for row in self.bench.rows[self.m :]])
         classifiers = np.asarray(bundle.solution.classifiers, np.float32)
         theirs = (classifiers[rows] - classifiers.mean(axis=0)) @ directions.astype(np.float32)
         theirs /= np.linalg.norm(theirs, axis=1).mean()

@@ -13,7 +13,7 @@ import time
 import numpy as np
 import torch
 
-from unseen.backbones import load_backbone
+from unseen.networks.loading import load_network
 
 NETWORKS = "efficientnet-lite0,efficientnet-lite1,efficientnet-lite2,resnet50"
 BATCH = 8
@@ -25,7 +25,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    networks = {name: load_backbone(name) for name in arguments.networks.split(",")}
+    networks = {name: load_network(name) for name in arguments.networks.split(",")}
     seconds: dict[str, list[float]] = {name: [] for name in networks}
     for _ in range(arguments.rounds + 1):  # the first is to warm up
         for name, network in networks.items():

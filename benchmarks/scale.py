@@ -26,8 +26,8 @@ from pathlib import Path
 
 import numpy as np
 
-from taxonomy import random_taxonomy
-from unseen.runtime.memory import peak_memory_mb
+from hierarchy import random_hierarchy
+from unseen._util.devices import peak_memory_mb
 
 SIZES = (10_000, 100_000, 1_000_000)
 SEEN, FEATURES = 1000, 1280
@@ -38,21 +38,21 @@ RESULTS = "results.jsonl"
 
 def write_tree(folder: Path, nodes: int) -> Path:
     """The hierarchy as a CSV file, and the ids of the seen classes."""
-    from unseen.taxonomy import Taxonomy
+    from unseen.hierarchy.core import Hierarchy
 
-    words = np.array(sorted({word for names in Taxonomy.wordnet().lemmas for word in names[0].split()}))
+    words = np.array(sorted({word for names in Hierarchy.wordnet().lemmas for word in names[0].split()}))
     random = np.random.default_rng(0)
     chosen = words[random.integers(0, len(words), (nodes, 3))]
     many = random.integers(2, 4, nodes)
-    taxonomy = random_taxonomy(nodes)
-    table, ptr = folder / "classes.csv", taxonomy.parent_ptr.tolist()
+    hierarchy = random_hierarchy(nodes)
+    table, ptr = folder / "classes.csv", hierarchy.parent_ptr.tolist()
     with table.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(["id", "name", "parent"])
-        for row, id in enumerate(taxonomy.ids):
-            above = "|".join(taxonomy.ids[up] for up in taxonomy.parent_idx[ptr[row] : ptr[row + 1]])
+        for row, id in enumerate(hierarchy.ids):
+            above = "|".join(hierarchy.ids[up] for up in hierarchy.parent_idx[ptr[row] : ptr[row + 1]])
             writer.writerow([id, " ".join(chosen[row, : many[row]]), above])
-    (folder / "seen.txt").write_text("\n".join(sorted(_seen(taxonomy.ids))) + "\n")
+    (folder / "seen.txt").write_text("\n".join(sorted(_seen(hierarchy.ids))) + "\n")
     return table
 
 
@@ -62,7 +62,7 @@ def _seen(ids) -> list[str]:
 
 
 def check(folder: Path) -> None:
-    """`unseen taxonomy check`."""
+    """`unseen hierarchy check`."""
     from unseen.cli.app import app
 
     with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
@@ -102,7 +102,7 @@ def kin(folder: Path) -> None:
 
     run = unseen.Run(device="cpu", show_progress=False)
     unseen.train(
-        "kin", folder / "classes.csv", "glove", seen_network(folder), folder / "bundle", overwrite=True, run=run
+        folder / "classes.csv", seen_network(folder), "kin", "glove", out=folder / "bundle", overwrite=True, run=run
     )
 
 
@@ -114,18 +114,18 @@ def load(folder: Path) -> None:
 
 
 def photo(folder: Path, ask) -> tuple[float, float]:
-    """`ask` a recogniser about one photo after the other."""
+    """`ask` a model about one photo after the other."""
     import unseen
-    from unseen.recognition import Recogniser
+    from unseen.model import Model
 
-    model = Recogniser(unseen.Bundle.load(folder / "bundle", verify=False), seen_network(folder), "cpu")
+    model = Model(unseen.Bundle.load(folder / "bundle", verify=False), seen_network(folder), "cpu")
     features = np.abs(np.random.default_rng(0).standard_normal((PHOTOS, FEATURES), dtype=np.float32))
     return repeated([lambda one=one: ask(model, one[None]) for one in features])
 
 
 def top_5(folder: Path) -> tuple[float, float]:
     """The five best classes of a photo, by score."""
-    return photo(folder, lambda model, features: model.scorer().top_k(model.points(features), 5))
+    return photo(folder, lambda model, features: model.scorer().best(model.scorer().scores(features), 5))
 
 
 def answer(folder: Path) -> tuple[float, float]:
@@ -139,16 +139,17 @@ def dgp_epoch(folder: Path) -> tuple[float, float]:
 
     import unseen
     from unseen.methods import make_method
+    from unseen.methods.base import normalise_rows
     from unseen.methods.graph.adjacency import receptive_field
     from unseen.methods.graph.training import Training
-    from unseen.methods.problem import normalise_rows
+    from unseen.vectors.class_vectors import class_vectors
 
     network = seen_network(folder)
-    taxonomy = unseen.Taxonomy.load(folder / "classes.csv")
-    vectors = unseen.class_vectors(taxonomy, unseen.load_vectors("glove")).matrix
+    hierarchy = unseen.Hierarchy.load(folder / "classes.csv")
+    vectors = class_vectors(hierarchy, unseen.load_vectors("glove")).matrix
     targets = normalise_rows(network.classifiers())
     method = make_method("dgp")
-    field = receptive_field(method.adjacencies(taxonomy), taxonomy.indices(network.class_ids))
+    field = receptive_field(method.adjacencies(hierarchy), hierarchy.indices(network.class_ids))
     torch.manual_seed(0)
     built = method.build(vectors.shape[1], targets.shape[1])
     training = Training(built, field, vectors[field.inputs], targets, method.settings)
@@ -176,7 +177,7 @@ def measure(job: tuple[str, str]) -> dict:
 
 
 def draw(results: list[dict], path: Path) -> None:
-    from unseen.reproduction.plots import drawing
+    from unseen.paper.plots import drawing
 
     with drawing():
         import matplotlib.pyplot as plt
@@ -214,7 +215,7 @@ def write_page(results: list[dict], path: Path) -> None:
     lines += [
         "",
         f"CPU seconds of all threads, elapsed seconds and peak memory of the process, on {os.cpu_count()} cores that",
-        f"others used too: the load was {min(loads):.0f} to {max(loads):.0f}, so that elapsed seconds tell little.",
+        f"other processes used too: the load was {min(loads):.0f} to {max(loads):.0f}, so elapsed seconds say little.",
         "",
         PAGE_END,
     ]
@@ -230,22 +231,19 @@ def _cell(result: dict) -> str:
 
 
 PAGE_END = """\
-- **check**: `unseen taxonomy check FILE`.
+- **check**: `unseen hierarchy check FILE`.
 - **kin**: `unseen train --method kin`, from reading the hierarchy to the bundle on disk. A class matrix of more than
   2 GB goes to disk in half precision as it is made.
-- **load**: `Bundle.load`, which compares every checksum. A class matrix of more than 1 GB is mapped into memory, not
-  read: checking it takes time, but no memory. `verify=False` leaves the check out.
-- **top-5**: the five best classes for the features of one photo, `model.scorer().top_k(points, 5)`. From 32,768
-  classes on, a copy of the class matrix with 8 bits a number is scanned. Each estimate has a bound on its error, and
-  the classes that could be among the five by these bounds, a few dozen, are scored exactly: classes, order and scores
-  are those of the full product to the last bit. The first photo makes the copy.
-- **answer**: five labels with probabilities, and the verdict. They need the scores of all classes, whatever is shown.
-- **DGP epoch**: on the receptive field of the seen classes. Their number is the same, but what is above them gathers
-  from everything below it, and dropout draws anew what counts of it: so an epoch grows with the hierarchy.
+- **load**: `Bundle.load`, which verifies the checksum. A class matrix of more than 1 GB is mapped into memory, not
+  read: verifying it takes time, but no memory. `verify=False` skips the check.
+- **top-5**: the five best classes for the features of one photo.
+- **answer**: five labels with probabilities, and the verdict. They need the scores of all classes.
+- **DGP epoch**: on the receptive field of the seen classes. Their number is the same, but their ancestors gather from
+  everything below them, and dropout draws new nodes each time: so an epoch grows with the hierarchy.
 
-Growing a bundle or teaching it holds the whole class matrix in memory: 2.6 GB for a million classes. A chain by
-mistake is told by `unseen taxonomy check` and refused in training before its pairs of classes and ancestors fill the
-memory.
+Growing or teaching a bundle holds the whole class matrix in memory: 2.6 GB for a million classes. If a hierarchy is a
+long chain by mistake, `unseen hierarchy check` reports it, and training refuses it before its pairs of classes and
+ancestors fill the memory.
 
 Made by `python benchmarks/scale.py --docs docs/results`.
 """

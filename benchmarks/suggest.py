@@ -17,9 +17,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
-from unseen.advice.head_nouns import find_head
-from unseen.advice.suggestions import suggest
-from unseen.taxonomy import Taxonomy
+from unseen.hierarchy.core import Hierarchy
+from unseen.vectors.placing import find_head, suggest
 
 NAMES = Path(__file__).with_name("everyday-names.csv")
 FRESH = Path(__file__).with_name("fresh-names.csv")
@@ -49,7 +48,7 @@ def lists_of(names: list[Everyday]) -> list[list[Everyday]]:
 
 def measure(lists: list[list[Everyday]]) -> dict:
     """Per cent of names whose first place, and one of whose first three, is at most STEPS from the truth."""
-    wordnet = Taxonomy.wordnet()
+    wordnet = Hierarchy.wordnet()
     first, three, wrong = 0, 0, []
     for names in lists:
         found = {name: item for item in suggest([name.name for name in names]) for name in item.name.split("|")}
@@ -69,7 +68,7 @@ def main() -> None:
     parser.add_argument("--wrong", action="store_true", help="list the names that are wrong")
     options = parser.parse_args()
     names = read_half(options.half)
-    known = [name.name for name in names if find_head(name.name, Taxonomy.wordnet()).whole]
+    known = [name.name for name in names if find_head(name.name, Hierarchy.wordnet()).is_name]
     if known:
         raise SystemExit(f"WordNet has these: {', '.join(known)}")
     result = {"half": options.half, "lists": measure(lists_of(names)), "alone": measure([[name] for name in names])}

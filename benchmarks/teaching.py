@@ -22,18 +22,18 @@ from pathlib import Path
 
 import numpy as np
 
-from unseen.backbones import load_backbone
-from unseen.bundle.evidence import DOUBT, NOISE, Reference, combine, weigh
+from unseen._util.run import Run
+from unseen.answers.candidates import AUTHORS_LISTS, paper_list
+from unseen.bundle.teach import DOUBT, NOISE, Reference, combine, weigh
 from unseen.features import FeatureStore
+from unseen.hierarchy.core import Hierarchy
 from unseen.methods import Method, make_method
+from unseen.methods.base import Problem, normalise_rows
 from unseen.methods.kin import Kin, KinSettings
-from unseen.methods.problem import Problem, normalise_rows
 from unseen.methods.projections import Append1
-from unseen.reproduction.plots import drawing
-from unseen.runtime.run import Run
-from unseen.scoring.candidates import AUTHORS_LISTS, paper_list
-from unseen.semantics import class_vectors, load_vectors
-from unseen.taxonomy import Taxonomy
+from unseen.networks.loading import load_network
+from unseen.paper.plots import drawing
+from unseen.vectors.class_vectors import class_vectors, load_vectors
 
 NETWORKS = ("efficientnet-lite0", "efficientnet-lite1", "efficientnet-lite2", "resnet50")
 NOISES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
@@ -44,7 +44,7 @@ METHODS: dict[str, Callable[[], Method]] = {
     "kin": lambda: Kin(KinSettings(sources=[1.0, 1.0], width=1.0, ridge=0.1)),  # where its choice begins: near enough
     "sgcn": lambda: make_method("sgcn", {"epochs": 300}),
 }
-open_network = cache(load_backbone)
+open_network = cache(load_network)
 COLOURS = {"prediction": "#6c757d", "photos": "#4361ee", "both": "#f77f00"}
 
 
@@ -116,20 +116,20 @@ class Trial:
         return float(before - after)
 
 
-def fit(name: str, taxonomy: Taxonomy, hidden: np.ndarray, method: Method):
+def fit(name: str, hierarchy: Hierarchy, hidden: np.ndarray, method: Method):
     """A method's solution without some of the seen classes, given by their places; and the seen rows that are left."""
     network = open_network(name)
     kept = np.setdiff1d(np.arange(len(network.class_ids)), hidden)
-    seen = taxonomy.indices([network.class_ids[at] for at in kept])
-    vectors = class_vectors(taxonomy, load_vectors("glove+text"))
-    problem = Problem(taxonomy, vectors, seen, network.classifiers()[kept])
+    seen = hierarchy.indices([network.class_ids[at] for at in kept])
+    vectors = class_vectors(hierarchy, load_vectors("glove+text"))
+    problem = Problem(hierarchy, vectors, seen, network.classifiers()[kept])
     return method.fit(problem, Run(show_progress=False)), seen
 
 
-def make_trial(name: str, taxonomy: Taxonomy, photos: dict[str, np.ndarray], each: int) -> Trial:
+def make_trial(name: str, hierarchy: Hierarchy, photos: dict[str, np.ndarray], each: int) -> Trial:
     """kin, and the unseen classes with at least `each` photos."""
-    solution, seen = fit(name, taxonomy, np.array([], int), Kin())
-    lists = {key: np.unique(taxonomy.indices(paper_list(key))) for key in AUTHORS_LISTS}
+    solution, seen = fit(name, hierarchy, np.array([], int), Kin())
+    lists = {key: np.unique(hierarchy.indices(paper_list(key))) for key in AUTHORS_LISTS}
     wanted = set(paper_list("all"))
     chosen = {id: rows[:each] for id, rows in photos.items() if id in wanted and len(rows) >= each}
     assert solution.trust is not None
@@ -137,7 +137,7 @@ def make_trial(name: str, taxonomy: Taxonomy, photos: dict[str, np.ndarray], eac
         solution.classifiers,
         1 - solution.trust.astype(np.float64) ** 2,
         Reference.of(solution.classifiers[seen]),
-        taxonomy.indices(chosen),
+        hierarchy.indices(chosen),
         np.stack(list(chosen.values())),
         lists,
     )
@@ -145,7 +145,7 @@ def make_trial(name: str, taxonomy: Taxonomy, photos: dict[str, np.ndarray], eac
 
 def choose(stores: Path, networks: list[str]) -> None:
     """Mean cosine of taught classifiers with the network's own, in per cent, over the noise."""
-    taxonomy = Taxonomy.paper()
+    hierarchy = Hierarchy.paper()
     for title, make in METHODS.items():
         print(f"\n| {title} | photos | none | {' | '.join(map(str, NOISES))} | photos alone |")
         print("|:--|--:|--:|" + "--:|" * len(NOISES) + "--:|")
@@ -153,8 +153,8 @@ def choose(stores: Path, networks: list[str]) -> None:
         for name in networks if title == "kin" else networks[:1]:
             network = open_network(name)
             hidden = np.arange(len(network.class_ids))[::FIFTH]
-            solution, seen = fit(name, taxonomy, hidden, make())
-            rows = taxonomy.indices([network.class_ids[at] for at in hidden])
+            solution, seen = fit(name, hierarchy, hidden, make())
+            rows = hierarchy.indices([network.class_ids[at] for at in hidden])
             like = Reference.of(solution.classifiers[seen])
             own = normalise_rows(network.classifiers())[hidden] - like.mean
             trust = solution.trust
@@ -221,9 +221,9 @@ def _curves(hit: Callable[[int, float | None], float], counts: tuple[int, ...]) 
 
 
 def report(stores: Path, networks: list[str], plot: Path | None) -> None:
-    taxonomy, found, counts = Taxonomy.paper(), {}, (0, 1, 2, 3, 5)
+    hierarchy, found, counts = Hierarchy.paper(), {}, (0, 1, 2, 3, 5)
     for name in networks:
-        trial = make_trial(name, taxonomy, read_photos(name, "unseen", stores), 6)
+        trial = make_trial(name, hierarchy, read_photos(name, "unseen", stores), 6)
         found[name] = dict(curves(trial, counts))
         print(f"\n{name}, {len(trial.rows)} classes\n\n| candidates | | {' | '.join(map(str, counts))} |")
         print("|:--|:--|" + "--:|" * len(counts))

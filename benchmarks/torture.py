@@ -34,10 +34,11 @@ from torture_jobs import NOTHING, Job, list_jobs, write_inputs
 from torture_points import CRASH, Child, Ended, Points, time_limit
 from torture_readers import list_readers
 from torture_tally import KINDS_OF, Tally
+from unseen.bundle.file import training_folder
 from unseen.errors import UnseenError
 
 KINDS = {"kill": 8, "kill at a time": 4, "flip": 3, "full disk": 3, "race": 2, "fuzz": 3}  # how often, relative
-LEFT = (".tmp", ".saving", ".old")  # endings of what a process that was killed leaves
+LEFT = (".tmp",)  # endings of what a process that was killed leaves
 MEMORY = Path("/dev/shm")  # a kill loses nothing that was written there, and no disk is worn
 PATIENCE = 120  # seconds for one look or one command
 
@@ -169,7 +170,9 @@ class Trial:
         else:
             shutil.rmtree(self.place)
             shutil.copytree(self._finished(job), self.place)
-        files = sorted(path for path in job.place.rglob("*") if path.is_file() and path.stat().st_size)
+        damaged = training_folder(job.place) if begun else job.place
+        found = [damaged] if damaged.is_file() else damaged.rglob("*")
+        files = sorted(path for path in found if path.is_file() and path.stat().st_size)
         if not files:
             return
         path = chance.choice(files)
@@ -177,6 +180,8 @@ class Trial:
         if not begun:
             self._look(job, how, {self.references[job.name].after}, may_refuse=True)
         ended = self._run(job, *(job.again if begun else job.repair))
+        if begun and ended.status == 1 and "is damaged" in ended.said:  # as it should say; then it is begun again
+            ended = self._run(job, *job.repair)
         if ended.status:
             raise Lost(f"{how}: running again ended with {ended.status}: {_last(ended.said)}")
         self._look(job, f"{how}, then run again", {self.references[job.name].after})

@@ -17,13 +17,15 @@ from PIL import Image
 from safetensors.numpy import load_file
 from torch import nn
 
-from unseen.backbones import Backbone, PhotoTransform, from_module
 from unseen.bundle import Bundle
 from unseen.cli.app import COMMANDS, app
 from unseen.errors import UnseenError
-from unseen.features.store import FeatureStore
-from unseen.reproduction.recipe import load_recipe
-from unseen.semantics.vector_cache import _from_cache, load_vector_file
+from unseen.features.store import FeatureStore, read_about
+from unseen.networks.base import Network
+from unseen.networks.custom import from_module
+from unseen.paper.levels import load_recipe
+from unseen.photos.transforms import PhotoTransform
+from unseen.vectors.files import load_vector_file, read_cached
 
 NOTHING = "nothing"  # the state of a place where nothing is finished
 NETWORK = "torture_jobs:build"
@@ -45,7 +47,7 @@ PHOTOS = 8  # of each seen class
 SEEN = ("dog", "fox", "beagle", "tabby", "hammer", "knife")
 
 
-class Network(nn.Module):
+class TinyNetwork(nn.Module):
     """Photos -> 8 numbers -> a score for each of six classes."""
 
     def __init__(self):
@@ -58,10 +60,10 @@ class Network(nn.Module):
         return self.last(torch.relu(self.norm(self.stem(x))).mean((2, 3)))
 
 
-def build() -> Backbone:
+def build() -> Network:
     with torch.random.fork_rng([]):
         torch.manual_seed(0)
-        return from_module(Network(), SEEN, PhotoTransform(16), name=NETWORK)
+        return from_module(TinyNetwork(), SEEN, PhotoTransform(16), name=NETWORK)
 
 
 def write_inputs(folder: Path) -> None:
@@ -128,7 +130,7 @@ def digest(*parts: bytes | str) -> str:
 
 def bundle_state(place: Path) -> str:
     """All of a bundle but times and dates; NOTHING where there is none, or the beginnings of one."""
-    if not place.exists() or (not (place / "bundle.json").exists() and not (place / "classes.json").exists()):
+    if not place.is_file():
         return NOTHING
     bundle = Bundle.load(place, trust_code=True)
     header = bundle.header() | {"made": None}
@@ -137,8 +139,8 @@ def bundle_state(place: Path) -> str:
     log = json.loads(json.dumps(bundle.log))
     _forget_times(log)
     arrays = [bundle.solution.classifiers, bundle.known, *bundle.vectors.parts, *bundle.solution.state.values()]
-    arrays += [weight for _, weight in sorted((bundle.network or {}).items())]
-    text = json.dumps([header | {"details": details}, bundle.taxonomy.to_json(), log], sort_keys=True, default=str)
+    arrays += [weight for _, weight in sorted((bundle.network_weights or {}).items())]
+    text = json.dumps([header | {"details": details}, bundle.hierarchy.to_json(), log], sort_keys=True, default=str)
     return digest(text, *(np.ascontiguousarray(array).tobytes() for array in arrays))
 
 
@@ -153,7 +155,7 @@ def _forget_times(value) -> None:
 
 
 def store_state(place: Path) -> str:
-    if not (place / "contents.json").exists():
+    if not FeatureStore.is_store(place) or read_about(place)["classes"] is None:
         return NOTHING
     store, found = FeatureStore.open(place), []
     for features, labels, paths in store.batches(64):
@@ -173,7 +175,7 @@ def labels_state(place: Path) -> str:
 
 
 def report_state(place: Path) -> str:
-    return file_state(place / "report.html")  # the last of its files
+    return file_state(place / "report.md")  # the last of its files
 
 
 def weights_state(place: Path) -> str:
@@ -185,10 +187,10 @@ def weights_state(place: Path) -> str:
 
 def cache_state(place: Path) -> str:
     """The parsed vectors, if they are whole: users' readers make damaged ones again."""
-    entries = sorted(path for path in place.glob("word-vectors/*") if not path.name.startswith("part-"))
+    entries = sorted(path for path in place.glob("word-vectors/*.json"))
     if not entries:
         return NOTHING
-    table = _from_cache(entries[0], "")
+    table = read_cached(entries[0], "")
     if table is None:
         raise UnseenError("the cache is damaged")
     return digest("\n".join(table.words), np.asarray(table.vectors).tobytes(), str(len(entries)))
@@ -223,7 +225,7 @@ class Job:
         shutil.rmtree(self.place.parent, ignore_errors=True)
         self.place.parent.mkdir(parents=True)
         if self.before is not None:
-            shutil.copytree(self.before, self.place)
+            shutil.copy2(self.before, self.place)
 
     def run(self, *more: object) -> None:
         os.environ["UNSEEN_CACHE"] = str(self.place.parent / "cache")

@@ -20,8 +20,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from unseen.bundle import replacement
-
 CALLS = ("fsync", "replace", "rename", "link", "mkdir", "unlink", "rmdir")
 NEED_ROOM = ("fsync", "link", "mkdir")  # what a full disk refuses
 PATIENCE = 600  # seconds for one process, on a machine that has other work too
@@ -55,7 +53,6 @@ class Points:
         """In this process from now on: meant for a process that is soon to end."""
         for name in CALLS:
             setattr(os, name, self.wrap(name, getattr(os, name)))
-        replacement.exchange = self.wrap("exchange", replacement.exchange)
 
 
 def _die() -> None:

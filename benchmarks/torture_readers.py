@@ -17,18 +17,17 @@ from safetensors.numpy import save
 
 from torture_fuzz import PER_BATCH, Reader
 from torture_jobs import NETWORK, build, bundle_state, cache_state, digest, store_state
-from unseen.advice.suggestions import read_names
-from unseen.backbones.linear import read_linear
-from unseen.bundle.files import read_header
+from unseen._util.loop import CHECKPOINT, load_checkpoint, save_checkpoint
+from unseen.answers.batches import open_labels
+from unseen.answers.candidates import read_ids
 from unseen.cli.options import read_transform
 from unseen.errors import UnseenError
-from unseen.features.arrays import read_arrays
+from unseen.features.base import read_arrays
+from unseen.hierarchy.core import Hierarchy
+from unseen.networks.loading import load_network
 from unseen.photos import read_photo
-from unseen.recognition.batches import open_labels
-from unseen.runtime.checkpoints import CHECKPOINT, load_checkpoint, save_checkpoint
-from unseen.scoring.candidates import read_ids
-from unseen.semantics.vector_files import open_vectors, read_blocks, read_layout
-from unseen.taxonomy import Taxonomy
+from unseen.vectors.files import open_vectors, read_blocks, read_layout
+from unseen.vectors.placing import read_names
 
 
 def list_readers(inputs: Path, folder: Path, finished: Callable[[str], Path]) -> dict[str, Reader]:
@@ -54,8 +53,8 @@ def _photos() -> Reader:
     for kind, mode, more in (
         ("PNG", "RGB", {}), ("PNG", "RGBA", {}), ("PNG", "P", {}), ("JPEG", "RGB", {}), ("JPEG", "CMYK", {}),
         ("JPEG", "RGB", {"progressive": True}), ("GIF", "P", {}), ("BMP", "RGB", {}), ("TIFF", "RGB", {}),
-        ("TIFF", "L", {"compression": "tiff_lzw"}), ("WEBP", "RGB", {}), ("PPM", "RGB", {}), ("ICO", "RGBA", {}),
-        ("AVIF", "RGB", {}), ("JPEG2000", "RGB", {}), ("PCX", "RGB", {}), ("TGA", "RGB", {}),
+        ("TIFF", "L", {"compression": "tiff_lzw"}), ("WEBP", "RGB", {}), ("PPM", "RGB", {}),
+        ("AVIF", "RGB", {}),
     ):  # fmt: skip
         file = io.BytesIO()
         try:
@@ -68,17 +67,17 @@ def _photos() -> Reader:
 
 def _hierarchies(inputs: Path, folder: Path) -> list[Reader]:
     table = (inputs / "classes.csv").read_bytes()
-    taxonomy = Taxonomy.load(inputs / "classes.csv")
+    hierarchy = Hierarchy.load(inputs / "classes.csv")
     tree = {"name": "thing", "children": [{"name": "animal|beast", "children": ["dog", {"name": "cat", "id": "c1"}]}]}
-    nodes = [{"id": id, "name": id, "parents": taxonomy.parents(id), "definition": "one"} for id in taxonomy.ids]
-    edges = "".join(f"{id}\t{parent}\n" for id in taxonomy.ids for parent in taxonomy.parents(id)).encode()
+    nodes = [{"id": id, "name": id, "parents": hierarchy.parents(id), "definition": "one"} for id in hierarchy.ids]
+    edges = "".join(f"{id}\t{parent}\n" for id in hierarchy.ids for parent in hierarchy.parents(id)).encode()
     quoted = b'id;name;parent;definition\nthing;thing;;""\ndog;"dog|hound";thing;"a ""dog"""\n'
-    saved = [json.dumps(value).encode() for value in (tree, nodes, taxonomy.to_json())]
+    saved = [json.dumps(value).encode() for value in (tree, nodes, hierarchy.to_json())]
     return [
-        Reader("hierarchies, CSV", [table, quoted], _in_file(folder / "h.csv", Taxonomy.load)),
-        Reader("hierarchies, TSV", [table.replace(b",", b"\t")], _in_file(folder / "h.tsv", Taxonomy.load)),
-        Reader("hierarchies, JSON", saved, _in_file(folder / "h.json", Taxonomy.load)),
-        Reader("hierarchies, edges", [edges, edges.replace(b"\t", b",")], _in_file(folder / "h.txt", Taxonomy.load)),
+        Reader("hierarchies, CSV", [table, quoted], _in_file(folder / "h.csv", Hierarchy.load)),
+        Reader("hierarchies, TSV", [table.replace(b",", b"\t")], _in_file(folder / "h.tsv", Hierarchy.load)),
+        Reader("hierarchies, JSON", saved, _in_file(folder / "h.json", Hierarchy.load)),
+        Reader("hierarchies, edges", [edges, edges.replace(b"\t", b",")], _in_file(folder / "h.txt", Hierarchy.load)),
     ]
 
 
@@ -115,8 +114,14 @@ def _lists(inputs: Path, folder: Path) -> list[Reader]:
     layer, layers = io.BytesIO(), save({"fc.weight": weight}, {"classes": json.dumps(classes)})
     np.savez(layer, weight=weight, bias=weight[:, 0], classes=np.array(classes))
     return [
-        Reader("networks, npz", [layer.getvalue()], _in_file(folder / "l.npz", read_linear)),
-        Reader("networks, safetensors", [layers], _in_file(folder / "l.safetensors", read_linear)),
+        Reader(
+            "networks, npz", [layer.getvalue()], _in_file(folder / "l.npz", lambda path: load_network(f"linear:{path}"))
+        ),
+        Reader(
+            "networks, safetensors",
+            [layers],
+            _in_file(folder / "l.safetensors", lambda path: load_network(f"linear:{path}")),
+        ),
         Reader("candidates, text", [ids, (inputs / "classes.csv").read_bytes()], _in_file(folder / "c.txt", read_ids)),
         Reader("candidates, JSON", [b'["dog", "cat"]', b'[{"id": "dog"}]'], _in_file(folder / "c.json", read_ids)),
         Reader("names", [b"okapi\nred panda|firefox\n"], _in_file(folder / "n.txt", read_names)),
@@ -127,24 +132,8 @@ def _lists(inputs: Path, folder: Path) -> list[Reader]:
 
 
 def _bundles(inputs: Path, folder: Path) -> list[Reader]:
-    place = folder / "bundle"
-    if not place.exists():
-        shutil.copytree(inputs / "base", place)
-    readers = []
-    for name in sorted(path.name for path in place.iterdir() if path.name != "README.md"):
-        content = (inputs / "base" / name).read_bytes()
-        read = _within(place / name, content, lambda: bundle_state(place))
-        readers.append(Reader(f"bundles, {name}", [content], read, sealed=True, batch=PER_BATCH // 8))
-    header = (place / "bundle.json").read_bytes()
-    readers.append(
-        Reader(
-            "bundles, header alone",
-            [header],
-            _in_file(folder / "bundle.json", lambda path: digest(json.dumps(read_header(path.parent), sort_keys=True))),
-            sealed=True,
-        )
-    )
-    return readers
+    read = _in_file(folder / "bundle", bundle_state)
+    return [Reader("bundles", [(inputs / "base").read_bytes()], read, sealed=True, batch=PER_BATCH // 8)]
 
 
 def _within(path: Path, content: bytes, state: Callable[[], object]) -> Callable[[bytes], object]:
@@ -166,7 +155,7 @@ def _stores(finished: Path, folder: Path) -> list[Reader]:
         shutil.copytree(finished / "out", place)
     block = next(iter(sorted(place.rglob("*.safetensors")))).relative_to(place)
     readers = []
-    for name in (Path("store.json"), Path("contents.json"), block):
+    for name in (Path("store.json"), block):
         content = (finished / "out" / name).read_bytes()
         read = _within(place / name, content, lambda: store_state(place))
         readers.append(Reader(f"stores, {name.name}", [content], read, sealed=True, batch=PER_BATCH // 4))
@@ -174,13 +163,15 @@ def _stores(finished: Path, folder: Path) -> list[Reader]:
 
 
 def _labels(finished: Callable[[str], Path], folder: Path) -> list[Reader]:
-    """Files of labels that are gone on with."""
+    """Files of labels that a run continues."""
     readers = []
     for ending in (".csv", ".jsonl"):
         content = (finished(f"classify, {ending[1:]}") / f"out{ending}").read_bytes()
 
+        (folder / f".labels{ending}.json").write_bytes(b'{"k": 5}')
+
         def read(path: Path) -> None:
-            with open_labels(path, {"k": 5}, 5):
+            with open_labels(path, {"k": 5}, 5, {}):
                 pass
 
         fuzzed = _in_file(folder / f"labels{ending}", read)
@@ -190,7 +181,7 @@ def _labels(finished: Callable[[str], Path], folder: Path) -> list[Reader]:
 
     def read_settings(content: bytes) -> None:
         beside.write_bytes(content)
-        with open_labels(folder / "given.csv", {"k": 5}, 5):
+        with open_labels(folder / "given.csv", {"k": 5}, 5, {}):
             pass
 
     return [*readers, Reader("labels, settings", [b'{"k": 5}'], read_settings)]
@@ -200,7 +191,7 @@ def _caches(finished: Path, folder: Path) -> list[Reader]:
     """Parsed vectors."""
     shutil.copytree(finished / "cache", folder / "cache", dirs_exist_ok=True)
     readers = []
-    for path in sorted(item for item in folder.glob("cache/word-vectors/*/*") if item.is_file()):
+    for path in sorted(item for item in folder.glob("cache/word-vectors/*") if item.is_file()):
         content = path.read_bytes()
 
         def read(damaged: bytes, path: Path = path, content: bytes = content) -> object:
@@ -237,11 +228,11 @@ def _uploads(inputs: Path) -> Reader:
 
 def _serve(bundle: Path):
     from unseen.bundle import Bundle
-    from unseen.classifier import ZeroShotClassifier
+    from unseen.model import Model
     from unseen.web.app import create_app
     from unseen.web.service import Service
 
-    return create_app(Service({"base": ZeroShotClassifier(Bundle.load(bundle), build())}))
+    return create_app(Service({"base": Model(Bundle.load(bundle), build())}))
 
 
 async def _request(app, body: bytes) -> tuple[int, bytes]:

@@ -22,13 +22,13 @@ COLUMNS = {
 }
 TOP = """# Killed, damaged, flooded
 
-What `benchmarks/torture.py` found when it struck every command that writes, on a network of a few hundred weights, and
-damaged what every reader reads. After each blow what lies on the disk must be the old state or the new one, whole;
-running again must succeed and leave the very values of a run that nobody disturbed. A reader may refuse an input with a
-reason; any other exception, and a change that passes where there is a checksum, is a finding.
+What `benchmarks/torture.py` found when it attacked every command that writes, with a network of a few hundred weights,
+and damaged the input of every reader. After each attack the disk must hold the complete old state or the complete new
+one; running the command again must succeed with exactly the values of an undisturbed run. A reader may refuse an input
+with a reason. Any other exception is a finding, and so is a change that a checksum does not catch.
 
 ```
-python benchmarks/torture.py --minutes 60 --seed 2 --into torture.json    # go on with what the file counts
+python benchmarks/torture.py --minutes 60 --seed 2 --into torture.json    # adds to the counts in the file
 python benchmarks/torture_report.py torture.json --out docs/results/torture.md
 ```
 """
@@ -40,7 +40,7 @@ def page(tally: Tally, mended: Sequence[str] = ()) -> str:
     blows = sum(tally.total(what) for what in ("flips", "full_disks", "races"))
     seeds = ", ".join(f"{seed} ({count:,} trials)" for seed, count in sorted(tally.trials.items()))
     counts = (
-        f"{kills:,} kills, {blows:,} other blows and {fuzzed:,} fuzzed inputs ({refused:,} of them refused with a "
+        f"{kills:,} kills, {blows:,} other attacks and {fuzzed:,} fuzzed inputs ({refused:,} of them refused with a "
         f"reason), in {tally.minutes:,.0f} minutes of processes that shared two CPUs with other work. Seeds: {seeds}. "
         f"The largest process took {tally.peak:,} MB."
     )
@@ -55,7 +55,7 @@ def page(tally: Tally, mended: Sequence[str] = ()) -> str:
         *_table(["reader", "inputs", "refused", "slowest, s"], _readers(tally)),
         "\n## Findings\n",
         *_findings(tally),
-        *(["\nMended since:\n"] if mended else []),
+        *(["\nFixed since:\n"] if mended else []),
         *(_wrapped(f"- {sentence}", "  ") for sentence in mended),
     ]
     return "\n".join(told) + "\n"

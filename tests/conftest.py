@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -49,18 +48,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for fixture in MARKERS.keys() & set(getattr(item, "fixturenames", ())):
             for marker in MARKERS[fixture]:
                 item.add_marker(marker)
+        if item.get_closest_marker("slow"):  # real processes and a real browser, which a busy machine can starve
+            item.add_marker(pytest.mark.flaky(reruns=1))
     # First, so that no other worker steals some of them: one server and one browser are enough.
     items.sort(key=lambda item: "bundles" not in getattr(item, "fixturenames", ()))
-
-
-@pytest.fixture(scope="session", autouse=True)
-def builtin_vectors():
-    """Read once: that takes a tenth of a second, and hundreds of tests train with them."""
-    from unseen.semantics import WordVectors
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(WordVectors, "builtin", cache(WordVectors.builtin))
-        yield
 
 
 @pytest.fixture(scope="session")

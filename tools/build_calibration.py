@@ -16,10 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import common
+from unseen._util.files import sha256
 from unseen.bundle import Bundle
-from unseen.calibration import calibrate
-from unseen.runtime.files import sha256
+from unseen.model import Model
+from unseen.training.calibrate import calibrate
 from unseen.training.default import CALIBRATION, default_choices
+from unseen.training.settings import TrainSettings
 from unseen.training.stage1 import train
 
 TOLERANCE = 0.02  # relative: other processors round features otherwise
@@ -29,7 +31,7 @@ def fit(bundle: Bundle, images: Path) -> dict[str, Any]:
     """The file's contents: choices, provenance and calibration."""
     files = sorted(path for path in images.glob("*/*") if path.is_file())
     marks = "\n".join(f"{path.parent.name} {sha256(path)}" for path in files)
-    calibrated = calibrate(bundle, images, say=print)
+    calibrated = calibrate(Model(bundle), images)
     assert calibrated.calibration is not None
     return {
         "choices": default_choices(),
@@ -64,7 +66,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=common.DATA, help="folder of the data files")
     parser.add_argument("--check", action="store_true", help="only compare with what is there")
     options = parser.parse_args()
-    found, path = fit(train(precision="fp16"), options.images), options.out / CALIBRATION
+    found, path = fit(train(settings=TrainSettings(precision="fp16")), options.images), options.out / CALIBRATION
     if options.check:
         wrong = differences(found["calibration"], json.loads(path.read_text())["calibration"])
         raise SystemExit("\n".join(wrong) or "the same numbers")

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from PIL import Image
 
-from unseen.runtime.files import sha256
-from unseen.web.samples import SAMPLES
+from unseen._util.files import sha256
+from unseen.web import STATIC
 
 LONG_SIDE = 480  # pixels: sharp on a phone, and more than any network reads
 MOST_BYTES = 40_000
@@ -112,7 +112,7 @@ def _jpeg(source: Path) -> bytes:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pictures", type=Path, help="folder of the pictures; by default that of scikit-image")
-    parser.add_argument("--out", type=Path, default=SAMPLES)
+    parser.add_argument("--out", type=Path, default=STATIC / "samples")
     options = parser.parse_args()
     package = importlib.util.find_spec("skimage")
     if options.pictures is None and package is None:

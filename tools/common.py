@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from unseen.runtime.files import sha256
+from unseen._util.files import sha256
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 DATA = REPOSITORY / "src" / "unseen" / "data"
@@ -34,7 +34,7 @@ class Package:
 
     @property
     def source(self) -> str:
-        return f"{self.registry} {self.name}"
+        return f"{self.registry} {self.name}".strip()
 
     def fetch_command(self, folder: Path) -> list[str]:
         if self.registry == "npm":

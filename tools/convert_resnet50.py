@@ -19,9 +19,8 @@ import torch
 from safetensors.torch import save
 
 import common
-from unseen.backbones.resnet50 import FILE, SHA256
-from unseen.runtime.files import sha256, write_atomically
-from unseen.runtime.folders import cache_folder
+from unseen._util.files import cache_folder, sha256, write_atomically
+from unseen.networks.resnet50 import FILE, SHA256
 
 RESNET50 = common.Package(
     "npm",

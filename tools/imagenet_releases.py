@@ -12,8 +12,8 @@ from __future__ import annotations
 import sys
 import zipfile
 
-from unseen.scoring.candidates import paper_list
-from unseen.taxonomy import Taxonomy
+from unseen.answers.candidates import paper_list
+from unseen.hierarchy.core import Hierarchy
 
 PERSON = "n00007846"
 LISTS = ("train", "2-hops", "3-hops", "all")
@@ -27,7 +27,7 @@ def main(wheel: str) -> None:
 
     fall, whole = ids("imagenet22k"), ids("imagenet22k_ms")
     p_fall, p_winter = ids("imagenet21k_miil"), ids("imagenet21k_miil_w21")
-    wordnet = Taxonomy.wordnet()
+    wordnet = Hierarchy.wordnet()
     person = {PERSON, *wordnet.descendants(PERSON)}
     gone = p_fall - p_winter
     print(f"fall 2011: {len(fall):,} classes; the list of 21,842 adds {', '.join(sorted(whole - fall))}")

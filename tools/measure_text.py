@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import numpy as np
 
+import build_looks
 import build_text
-import build_text_mpnet
 import common
-from unseen.assets import imagenet_1k
+from unseen.data import imagenet_1k
 
-DIMENSIONS = {"minilm": (64, 96, 128, 192, 256), "mpnet": (128, 176, 256, 384)}
+DIMENSIONS = (64, 96, 128, 192, 256)
 REPEATS = 40
 
 
@@ -66,18 +66,16 @@ def hits(vectors: np.ndarray, targets: np.ndarray) -> np.ndarray:
 
 def main() -> None:
     parser = common.arguments(__doc__)
-    parser.add_argument("--encoder", choices=tuple(DIMENSIONS), default="minilm")
+    parser.add_argument("--of", choices=("text", "looks"), default="text")
     options = parser.parse_args()
-    graph = build_text.graph_rows(options.out)
-    if options.encoder == "minilm":
-        encodings = build_text.all_encodings(options.out, options.inputs)
-    else:  # of the graph at least; the others do not matter here
-        rows, vectors = build_text_mpnet.read_parts(options.inputs / "mpnet")
-        encodings = np.zeros((len(build_text.sentences(options.out)), vectors.shape[1]), np.float32)
-        encodings[rows] = vectors
-    with np.load(options.out / "wordnet-nouns.npz", allow_pickle=False) as nouns:
-        offset = nouns["offset"]
-    seen = np.searchsorted(offset, [int(wnid[1:]) for wnid in imagenet_1k()])
+    if options.of == "text":
+        graph, encodings = build_text.graph_rows(options.out), build_text.all_encodings(options.out, options.inputs)
+        with np.load(options.out / "wordnet-nouns.npz", allow_pickle=False) as nouns:
+            seen = np.searchsorted(nouns["offset"], [int(wnid[1:]) for wnid in imagenet_1k()])
+    else:
+        ids, looks = build_looks.read_glossary(options.out)
+        encodings, graph = build_looks.all_encodings(looks, options.inputs), np.arange(len(ids))
+        seen = np.searchsorted(ids, imagenet_1k())
     targets = seen_classifiers()
 
     whole = encodings.shape[1]
@@ -88,7 +86,7 @@ def main() -> None:
     print("| d | MB | r random | r near | Hit@1 | difference | Hit@5 | difference |")
     print("|---|---|---|---|---|---|---|---|")
     print(f"| {whole}, float32 | {encodings.nbytes / 1e6:.1f} | 1 | 1 | {row(baseline, baseline)} |")
-    for dimensions in DIMENSIONS[options.encoder]:
+    for dimensions in DIMENSIONS:
         reduced = build_text.reduce(encodings, graph, dimensions)
         vectors = unit(reduced.decode().astype(np.float64))
         kept = [np.corrcoef(expected[name], cosines(vectors[graph], sample[name]))[0, 1] for name in sample]

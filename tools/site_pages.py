@@ -1,6 +1,6 @@
 """Pages of the site that are made from the code: the API reference, the commands; and files that lie outside docs/.
 
-A page of the reference says whose names it lists: `<!-- names of: taxonomy advice -->` becomes an entry for every name
+A page of the reference says whose names it lists: `<!-- names of: hierarchy advice -->` becomes an entry for every name
 that `unseen/__init__.pyi` takes from these packages. A package whose names no page lists is an error.
 """
 

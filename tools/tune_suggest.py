@@ -1,4 +1,4 @@
-"""Choose the weights of `unseen.advice.places`: on the development half of benchmarks/everyday-names.csv, in lists and
+"""Choose weights of `unseen.vectors.placing`: on the development half of benchmarks/everyday-names.csv, in lists and
 alone, and on nouns of WordNet, each hidden in turn with some of its neighbours.
 
 Maximises the mean log of the probability that falls near the true parent (1 for the parent itself, 0.8 one step away,
@@ -16,10 +16,9 @@ from scipy.optimize import minimize
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))
 import suggest as benchmark
-from unseen.advice.head_nouns import HeadNoun, find_head
-from unseen.advice.places import KINDS, WEIGHTS, Places, make_atlas
-from unseen.assets import imagenet_21k
-from unseen.taxonomy import Taxonomy
+from unseen.data import imagenet_21k
+from unseen.hierarchy.core import Hierarchy
+from unseen.vectors.placing import KINDS, WEIGHTS, HeadNoun, Places, find_head, make_atlas
 
 REWARD = np.array([1, 0.8, 0.5])  # by steps from the true parent
 PENALTY = 0.03
@@ -63,7 +62,7 @@ def right(examples: list[Example], weights: np.ndarray) -> np.ndarray:
     return np.array([sum(each[0] for each in found), sum(map(any, found))])
 
 
-def everyday(wordnet: Taxonomy) -> dict[str, list[Example]]:
+def everyday(wordnet: Hierarchy) -> dict[str, list[Example]]:
     names = benchmark.read_half("develop")
     heads = {name.name: find_head(name.name, wordnet) for name in names}
     lists = benchmark.lists_of(names)
@@ -72,7 +71,7 @@ def everyday(wordnet: Taxonomy) -> dict[str, list[Example]]:
     return {"lists": examples(named, wordnet), "alone": examples(alone, wordnet)}
 
 
-def hidden(wordnet: Taxonomy) -> list[Example]:
+def hidden(wordnet: Hierarchy) -> list[Example]:
     """Nouns without children whose first name, once they are gone, is no longer in WordNet."""
     rng = np.random.default_rng(0)
     graph = wordnet.subgraph(imagenet_21k())
@@ -81,7 +80,7 @@ def hidden(wordnet: Taxonomy) -> list[Example]:
     gone = [id for id, share in chance.items() if rng.random() < share]
     rest = wordnet.without(gone)
     named = [(wordnet.name(id), find_head(wordnet.name(id), rest), tuple(wordnet.parents(id)), id) for id in gone]
-    named = [each for each in named if not each[1].whole]
+    named = [each for each in named if not each[1].is_name]
     named = [named[at] for at in rng.permutation(len(named))[:HIDDEN]]
     named.sort(key=lambda each: wordnet.path_to_root(each[3])[::-1])  # neighbours
     lists = []
@@ -91,7 +90,7 @@ def hidden(wordnet: Taxonomy) -> list[Example]:
     return examples(lists, rest)
 
 
-def examples(lists: list[list[tuple[str, HeadNoun, tuple[str, ...]]]], wordnet: Taxonomy) -> list[Example]:
+def examples(lists: list[list[tuple[str, HeadNoun, tuple[str, ...]]]], wordnet: Hierarchy) -> list[Example]:
     atlas = make_atlas(wordnet, [head for group in lists for _, head, _ in group])
     found = []
     for group in lists:
@@ -103,7 +102,7 @@ def examples(lists: list[list[tuple[str, HeadNoun, tuple[str, ...]]]], wordnet: 
 
 
 def main() -> None:
-    wordnet = Taxonomy.wordnet()
+    wordnet = Hierarchy.wordnet()
     known, nouns = everyday(wordnet), hidden(wordnet)
     count = len(known["lists"])
     hits = {name: np.zeros(2) for name in known}

@@ -1,22 +1,16 @@
-"""The one exception that a user's mistake raises."""
+"""`UnseenError`: what a user can cause and correct."""
 
 
 class UnseenError(Exception):
-    """Something the user can mend.
-
-    Args:
-        message: What was wrong, where, and what to do.
-        arguments: The Python arguments that the message names, spelled as in the message: `"overwrite=True"`, or
-            `"validation"`. The command line puts its own options in their place.
+    """Something the user can mend: what was wrong, where, and what to do.
 
     >>> import unseen
     >>> try:
-    ...     unseen.Taxonomy.load("animals.csv")
+    ...     unseen.Hierarchy.load("animals.csv")
     ... except unseen.UnseenError as error:
     ...     print(error)
     animals.csv: cannot be read: No such file or directory.
     """
 
-    def __init__(self, message: str, *arguments: str):
+    def __init__(self, message: str):
         super().__init__(message)
-        self.arguments = arguments

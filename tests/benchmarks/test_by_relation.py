@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from support import tiny_network
-from support.problems import SEEN, make_taxonomy
+from support.problems import SEEN, make_hierarchy
 from support.stores import FakeStore
-from unseen.classifier import ZeroShotClassifier
 from unseen.evaluation.protocol import evaluate
-from unseen.methods import make_method
+from unseen.methods.base import FitRecord
 from unseen.methods.graph.adjacency import hop_groups, neighbours
-from unseen.methods.records import FitRecord
+from unseen.model import Model
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 UNSEEN = ["cat", "poodle", "saw", "pet", "lonely", "thing"]
@@ -44,7 +43,7 @@ def bundles() -> dict:
 
 
 def test_relations_by_hand(study):
-    found = study.relations(make_taxonomy(), UNSEEN, list(SEEN))
+    found = study.relations(make_hierarchy(), UNSEEN, list(SEEN))
     assert found == {
         "cat": "ancestor",  # of the tabby, one edge away, as it is from the animal, which is above it
         "poodle": "descendant",  # of the dog
@@ -60,7 +59,7 @@ def test_figures_are_those_of_evaluate(study, bundles):
     photos = FakeStore(random.normal(size=(90, tiny_network.FEATURES)), random.choice([*UNSEEN, *SEEN], 90))
     found = study.measure(bundles, lambda model: photos, ["unseen"])["unseen"]
     for method, bundle in bundles.items():
-        alone = evaluate(ZeroShotClassifier(bundle, device="cpu"), photos, "unseen", sure=None)
+        alone = evaluate(Model(bundle, device="cpu"), photos, "unseen", confidence=None)
         assert {id: entry[method] for id, entry in found.items()} == {
             row["id"]: {1: row["hit@1"], 5: row["hit@5"]} for row in alone.per_class
         }
@@ -79,10 +78,10 @@ def test_figures_are_those_of_evaluate(study, bundles):
 
 
 def test_what_is_gathered_is_the_product_of_the_layers(study, bundles):
-    taxonomy, ids = make_taxonomy(), ["cat", "saw"]
-    rows = taxonomy.indices(ids)
-    layers = [hop_groups(taxonomy, side).dense(np.array(HOPS[side])) for side in ("descendants", "ancestors")]
-    whole = {"dgp": layers[1] @ layers[0], "sgcn": np.linalg.matrix_power(neighbours(taxonomy).dense(), 2)}
+    hierarchy, ids = make_hierarchy(), ["cat", "saw"]
+    rows = hierarchy.indices(ids)
+    layers = [hop_groups(hierarchy, side).dense(np.array(HOPS[side])) for side in ("descendants", "ancestors")]
+    whole = {"dgp": layers[1] @ layers[0], "sgcn": np.linalg.matrix_power(neighbours(hierarchy).dense(), 2)}
     for method, bundle in bundles.items():
         own, nodes = study.mixtures(bundle, ids)
         expected = whole[method][rows] / whole[method][rows].sum(axis=1, keepdims=True)
@@ -90,42 +89,3 @@ def test_what_is_gathered_is_the_product_of_the_layers(study, bundles):
         for i, row in enumerate(rows):
             rest = np.delete(expected[i], row)
             assert nodes[i] == pytest.approx(rest.sum() ** 2 / np.square(rest).sum())
-
-
-def test_the_longest_training_with_own_settings_is_found(study, bundles, tmp_path):
-    def save(name: str, method: str = "dgp", **settings) -> None:
-        whole = asdict(make_method(method, settings).settings)
-        replace(bundles["dgp"], method=method, settings=whole).save(tmp_path / "bundles" / name)
-
-    save("dgp-a", epochs=3)
-    save("dgp-b", epochs=9)
-    save("dgp-c", epochs=30, weighted=False)
-    save("dgp-tuned-d", epochs=40)
-    save("sgcn-e", "sgcn", epochs=2)
-    assert {method: place.name for method, place in study.find_bundles(tmp_path).items()} == {
-        "dgp": "dgp-b", "sgcn": "sgcn-e"
-    }  # fmt: skip
-
-
-def test_what_was_written_below_the_figures_stays(study, tmp_path):
-    page = tmp_path / "page.md"
-    assert study.kept_words(page) == ""
-    page.write_text("# Figures\n\n## What it means\n\nThis.\n")
-    assert study.kept_words(page) == "\n## What it means\n\nThis.\n"
-    page.write_text("# New figures\n" + study.kept_words(page))
-    assert study.kept_words(page) == "\n## What it means\n\nThis.\n"
-
-
-def test_how_alike_siblings_are(study):
-    """poodle's siblings are the other children of dog; a class alone below its parent has none."""
-    bundle = tiny_network.make_bundle()
-    taxonomy, rows = bundle.taxonomy, bundle.solution.classifiers
-    found = dict(zip(taxonomy.ids, study.likeness(bundle, taxonomy.ids), strict=True))
-    for id in taxonomy.ids:
-        siblings = {other for parent in taxonomy.parents(id) for other in taxonomy.children(parent)} - {id}
-        cosines = [
-            rows[taxonomy.index(id)] @ row / np.linalg.norm(rows[taxonomy.index(id)]) / np.linalg.norm(row)
-            for row in rows[taxonomy.indices(sorted(siblings))]
-        ]
-        assert np.isnan(found[id]) if not siblings else found[id] == pytest.approx(np.mean(cosines), abs=1e-5)
-    assert np.isfinite(list(found.values())).any()

@@ -21,4 +21,4 @@ def kept(bundle, tmp_path_factory):
 
 @pytest.fixture
 def saved(kept, tmp_path):
-    return shutil.copytree(kept, tmp_path / "bundle")
+    return shutil.copy(kept, tmp_path / "bundle")

@@ -1,18 +1,10 @@
-"""What a bundle tells of how it was made: typed here, under the same keys on disk as ever."""
+"""What a bundle tells of how it was made: typed here, under the keys of the JSON output."""
 
 from __future__ import annotations
 
-import json
-from dataclasses import replace
+from unseen.bundle.records import Holdout, Records, Validation
 
-import pytest
-
-from support.bundles import small_bundle
-from unseen.bundle import Bundle
-from unseen.bundle.records import CalibrationRecord, Holdout, Records, Validation
-from unseen.errors import UnseenError
-
-DETAILS = {  # as bundles had it before there were records, with a fact of a method's own and one of another version
+DETAILS = {  # with a fact of a method's own and one of another version
     "loss": 0.25,
     "epochs": 8,
     "seconds": 0.1,
@@ -67,41 +59,3 @@ def test_every_key_has_its_field_and_comes_back():
     assert records.finetuning.extra == {"of_the_future": 1}
     assert records.calibration.seen_shift == 0.1 and records.guessed == ["pup"]
     assert records.to_details() == DETAILS
-
-
-def test_what_is_not_there_is_not_told():
-    assert Records.from_details({}).to_details() == {}
-    kin = {"weights": 54, "chosen": {"ridge": 0.05}, "train_seconds": 0.09, "peak_memory_mb": 395}
-    assert Records.from_details(kin).to_details() == kin
-
-
-def test_a_finetuning_of_an_earlier_version_is_read():
-    later = {"seed", "made_from", "empty_classes", "skipped_classes", "validation_photos", "unreadable_photos"}
-    earlier = {key: value for key, value in DETAILS["finetune"].items() if key not in later}
-    record = Records.from_details({"finetune": earlier}).finetuning
-    assert record.seed is None and record.made_from == {} and record.photos == 30
-
-
-def test_they_survive_on_disk(tmp_path):
-    bundle = small_bundle("structural", out=tmp_path / "b")
-    file = tmp_path / "b" / "bundle.json"
-    header = json.loads(file.read_text())
-    header.pop("checksum")  # as earlier versions wrote it
-    file.write_text(json.dumps(header | {"details": DETAILS}))
-    again = Bundle.load(tmp_path / "b")
-    assert again.solution.record.weights == 1754 and again.calibration.novelty_auroc == 0.9
-    assert again.header()["details"] == DETAILS
-    calibrated = replace(bundle, calibration=CalibrationRecord(0.5, 0.25))
-    saved = Bundle.load(calibrated.save(tmp_path / "c"))
-    assert saved.calibration == CalibrationRecord(0.5, 0.25) and saved.training == bundle.training
-
-
-@pytest.mark.parametrize("damage", [{"holdout": 3}, {"finetune": {"epochs": 1}}, {"calibration": [1]}])
-def test_damaged_ones_are_told(tmp_path, damage):
-    small_bundle("structural", out=tmp_path / "b")
-    file = tmp_path / "b" / "bundle.json"
-    header = json.loads(file.read_text())
-    header.pop("checksum")  # as earlier versions wrote it
-    file.write_text(json.dumps(header | {"details": header["details"] | damage}))
-    with pytest.raises(UnseenError, match=r"b is damaged \("):
-        Bundle.load(tmp_path / "b")

@@ -9,7 +9,7 @@ import pytest
 
 from support.bundles import SEEN, UNSEEN, small_photo
 from support.command_line import run_command
-from unseen.taxonomy import Taxonomy
+from unseen.hierarchy.core import Hierarchy
 
 NETWORK = """
 import torch
@@ -46,8 +46,8 @@ def workshop(tmp_path_factory, unseen) -> Path:
     (folder / "cli_networks.py").write_text(NETWORK)
     (folder / "classes.txt").write_text("\n".join(SEEN) + "\n")
     small_photo().save(folder / "photo.png")
-    taxonomy = Taxonomy.imagenet().subgraph([*SEEN, *UNSEEN])
-    rows = [f"{i},{taxonomy.name(i)},{'|'.join(taxonomy.parents(i))}" for i in taxonomy.ids]
+    hierarchy = Hierarchy.imagenet().subgraph([*SEEN, *UNSEEN])
+    rows = [f"{i},{hierarchy.name(i)},{'|'.join(hierarchy.parents(i))}" for i in hierarchy.ids]
     (folder / "tree.csv").write_text("\n".join(["id,name,parent", *rows]) + "\n")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)

@@ -1,29 +1,31 @@
 from __future__ import annotations
 
-import sys
-from types import SimpleNamespace
-
 import pytest
 
-from unseen.cli import bench
+from unseen.cli import tables
 
 
-@pytest.fixture(autouse=True)
-def quick(monkeypatch):
-    """A benchmark that takes no time."""
-    monkeypatch.setattr(bench, "BENCHMARKS", {"quick": "quick_benchmark"})
-    monkeypatch.setitem(sys.modules, "quick_benchmark", SimpleNamespace(run=lambda: {"part": {"speedup": 2.0}}))
+@pytest.fixture
+def scripts(tmp_path, monkeypatch):
+    """Benchmarks that take no time."""
+    monkeypatch.setattr(tables, "SCRIPTS", tmp_path)
+    monkeypatch.setattr(tables, "NAMES", ("good", "bad"))
+    (tmp_path / "good.py").write_text(
+        """import sys; print('so far'); print('{"speedup": 2.0}' if '--json' in sys.argv else '')"""
+    )
+    (tmp_path / "bad.py").write_text("raise SystemExit(3)")
+    return tmp_path
 
 
-def test_one_benchmark_is_one_json_object(unseen):
-    assert unseen("bench", "quick", "--json").json == {"part": {"speedup": 2.0}}
+def test_one_benchmark_is_one_json_object(unseen, scripts):
+    assert unseen("bench", "good", "--json").json == {"speedup": 2.0}
 
 
-def test_without_a_name_all_are_run(unseen):
-    assert unseen("bench", "--json").json == {"quick": {"part": {"speedup": 2.0}}}
-    assert "part: speedup 2" in unseen("bench").out
+def test_without_a_name_all_are_run(unseen, scripts, monkeypatch):
+    monkeypatch.setattr(tables, "NAMES", ("good",))
+    assert unseen("bench", "--json").json == {"good": {"speedup": 2.0}}
 
 
-def test_an_unknown_name_is_refused_with_those_there_are(unseen):
-    done = unseen("bench", "quik")
-    assert done.code == 1 and "Did you mean 'quick'?" in done.err
+def test_what_fails_is_reported(unseen, scripts):
+    assert "the benchmark bad failed" in unseen("bench", "bad").err
+    assert "There are: good, bad" in unseen("bench", "quick").err

@@ -32,7 +32,7 @@ def test_first_as_json_then_for_people(cache):
     (line,) = done.stdout.splitlines()
     result = json.loads(line)
     assert (result["method"], result["classes"], result["seen"]) == ("kin", 21842, 1000)
-    assert Path(result["bundle"]).is_relative_to(cache) and (Path(result["bundle"]) / "bundle.json").exists()
+    assert Path(result["bundle"]).is_relative_to(cache) and Path(result["bundle"]).exists()
     assert result["holdout"]["classes"] == 200
     assert 0 < result["holdout"]["hit@1"] < result["holdout"]["hit@5"] < 100
     photos = {photo["photo"]: photo for photo in result["photos"]}
@@ -43,10 +43,10 @@ def test_first_as_json_then_for_people(cache):
         assert shares == sorted(shares, reverse=True) and photo["calibrated"]
         assert not any(label["seen"] for label in photo["unseen"])
 
-    made = (Path(result["bundle"]) / "bundle.json").stat().st_mtime_ns
+    made = Path(result["bundle"]).stat().st_mtime_ns
     done = run_demo(cache)
     assert "First use" not in done.stderr
-    assert (Path(result["bundle"]) / "bundle.json").stat().st_mtime_ns == made  # what is there is used
+    assert Path(result["bundle"]).stat().st_mtime_ns == made  # what is there is used
     shown = " ".join(done.stdout.split())
     for name, photo in photos.items():
         assert name in shown

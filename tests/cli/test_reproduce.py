@@ -18,7 +18,7 @@ def command(tmp_path, monkeypatch) -> list[object]:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "data").mkdir()
     level = write_level(tmp_path / "data")
-    options = {"--photos": tmp_path / "data", "--graph": level.graph, "--backbone": level.backbone, "--out": "work"}
+    options = {"--photos": tmp_path / "data", "--graph": level.hierarchy, "--backbone": level.network, "--out": "work"}
     return [part for pair in options.items() for part in pair] + ["--workers", 0, "--device", "cpu"]
 
 
@@ -38,11 +38,11 @@ def test_a_table_then_all_that_is_done_then_the_report(command, unseen):
     pytest.importorskip("matplotlib")
     every = unseen("reproduce", "all", *command, "--epochs", 1, "--only-done")
     assert every.code == 0, every.err
-    assert "left out. " in every.out and f"Report: {Path('work') / 'report.html'}" in every.out
+    assert "left out. " in every.out and f"Report: {Path('work') / 'report.md'}" in every.out
     report = unseen("report", "work", "--out", "again", "--no-photos", "--json").json
-    assert set(report) == {"html", "markdown", "plots"} and all(Path(place).exists() for place in report.values())
+    assert {"markdown", "plots"} <= set(report) and all(Path(place).exists() for place in report.values())
     assert Path("again/report.md").read_text(encoding="utf-8").count("GAT") >= len(measured)
-    assert "again/report.html" in unseen("report", "work", "--out", "again").out
+    assert "again/report.md" in unseen("report", "work", "--out", "again").out
 
 
 def test_quick_takes_a_sample(command, unseen):
@@ -55,6 +55,6 @@ def test_mistakes_are_one_line(command, unseen):
     done = unseen("reproduce", "abblation", *command)
     assert done.code == 1 and "ablation" in done.err and "Traceback" not in done.err
     done = unseen("reproduce", "ablation", "--imagenet-21k", "data")
-    assert done.code == 1 and "--imagenet-1k" in done.err
+    assert done.code == 1 and "needs both: ImageNet-21K" in done.err
     done = unseen("report", "nowhere", "--out", "again")
     assert done.code == 1 and "no results here" in done.err

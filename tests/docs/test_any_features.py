@@ -35,7 +35,7 @@ def test_the_figures_over_all_pairs(tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path / "-".join(pair))
         names = {"__name__": "any_features"}
         exec(example().replace('["three", "nine"]', repr(list(pair))), names)
-        found.append(names["found"].image["hit@1"])
+        found.append(names["result"].image["hit@1"])
     mean, better = re.search(
         r"(\d+\.\d) % are right on average, and (\d+) pairs", " ".join(PAGE.read_text().split())
     ).groups()

@@ -85,12 +85,24 @@ def test_commands_have_these_options(page):
 
 def commands_in(text: str) -> list[str]:
     """Lines of code blocks that call `unseen`, with their continuation lines, and the same in running text."""
-    found = []
-    for block in re.findall(r"(?ms)^```(?:sh)?\n(.*?)^```", text):
-        lines = block.replace("\\\n", " ").splitlines()
-        found += [line for line in lines if re.match(r"\s*(unseen|torchrun .* -m unseen) ", line)]
-    found += re.findall(r"(?<!`)`(unseen [a-z][^`]*)`(?!`)", text)
-    return [line for line in found if "..." not in line]
+    commands = []
+    for language, block in re.findall(r"(?ms)^```([^\n]*)\n(.*?)^```", text):
+        lines = block.replace("\\\n", " ").splitlines() if language in ("", "sh") else []
+        commands += [line for line in lines if re.match(r"\s*(unseen|torchrun .* -m unseen) ", line)]
+    commands += re.findall(r"(?<!`)`(unseen [a-z][^`]*)`(?!`)", text)
+    return [line for line in commands if "..." not in line]
+
+
+def test_the_tour_of_a_photo_names_functions_of_today():
+    """From pixels to the verdict and the answer, each step with a function or class that exists."""
+    page = (ROOT / "docs" / "how-it-works.md").read_text()
+    tour = page.partition("## What happens to a photo")[2].partition("\n## ")[0]
+    steps = re.findall(r"(?m)^\d\. \*\*(\w+)", tour)
+    assert steps == ["Read", "Transform", "Features", "Scores", "Probabilities", "Verdict", "Answer"]
+    source = "\n".join(file.read_text() for file in (ROOT / "src" / "unseen").rglob("*.py"))
+    defined = set(re.findall(r"(?m)^\s*(?:def|class) (\w+)", source))
+    names = {part for name in re.findall(r"`([A-Z]\w+(?:\.\w+)?|[a-z]+_\w+)`", tour) for part in name.split(".")}
+    assert len(names) > 10 and names <= defined
 
 
 @pytest.mark.slow

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
+import csv
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -13,23 +14,24 @@ from support import tiny_network
 from support.command_line import run_command
 from support.problems import SEEN
 from support.stores import FakeStore
-from unseen.backbones import PhotoTransform
 from unseen.bundle.records import CalibrationRecord
-from unseen.classifier import ZeroShotClassifier
 from unseen.errors import UnseenError
-from unseen.evaluation.novelty import NoveltyDetector, confidence
+from unseen.evaluation.metrics import choose_threshold, network_confidence
 from unseen.evaluation.protocol import evaluate
+from unseen.evaluation.table import check_table_path
 from unseen.features import FeatureStore, build_store
 from unseen.methods import Solution
 from unseen.methods.projections import Append1
+from unseen.model import Model
+from unseen.photos.transforms import PhotoTransform
 
 UNSEEN = ("cat", "poodle", "saw", "pet", "lonely")
 LISTS = {"2-hops": ["cat", "poodle", "pet"], "awa2-test": ["cat", "saw"], "awa2-train": ["beagle", "poodle"]}
 
 
 @pytest.fixture
-def model() -> ZeroShotClassifier:
-    return ZeroShotClassifier(tiny_network.make_bundle(), tiny_network.build(), device="cpu")
+def model() -> Model:
+    return Model(tiny_network.make_bundle(), tiny_network.build(), device="cpu")
 
 
 @pytest.fixture
@@ -47,7 +49,7 @@ def plain(model, photos, candidates, k, shift=0.0, ties="pessimistic"):
         if id not in candidates:
             continue
         point = np.append(feature, 1).astype(np.float64)
-        scores = {c: point @ bundle.solution.classifiers[bundle.taxonomy.index(c)].astype(np.float64)
+        scores = {c: point @ bundle.solution.classifiers[bundle.hierarchy.index(c)].astype(np.float64)
                   - (shift if c in SEEN else 0) for c in candidates}  # fmt: skip
         others = sum(scores[c] >= scores[id] for c in candidates if c != id)
         hits.setdefault(id, []).append(others < k)
@@ -60,7 +62,7 @@ def plain(model, photos, candidates, k, shift=0.0, ties="pessimistic"):
 def test_against_a_plain_version(model, photos, with_seen, shift):
     listed = ["cat", "poodle", "saw", "thing"]
     candidates = [*listed, *SEEN] if with_seen else listed
-    result = evaluate(model, photos, listed, with_seen, shift, ks=(1, 2, 5), photos_of="both")
+    result = evaluate(model, photos, listed, with_seen=with_seen, seen_shift=shift, ks=(1, 2, 5), photos_of="both")
     for k in (1, 2, 5):
         by_image, by_class, classes, images = plain(model, photos, candidates, k, shift)
         assert result.image[f"hit@{k}"] == pytest.approx(by_image, abs=0.006)
@@ -79,16 +81,16 @@ def test_seen_classes_among_seen_and_unseen(model, photos):
     assert result.generalised is None  # no photo of an unseen class
 
 
-def test_added_seen_classes_compete_but_their_photos_do_not_count(model, photos):
+def test_added_seen_classes_compete_but_their_photos_do_not_count(model, photos, caplog):
     """ImageNet-21K holds the seen classes too: with their folders beside the others, the paper's second table stays."""
     listed = ["cat", "saw", "pet"]
     of_unseen = [i for i, id in enumerate(photos.ids) if id not in SEEN]
     alone = FakeStore(photos.features[of_unseen], [photos.ids[i] for i in of_unseen])
-    told = []
-    mixed, pure = (evaluate(model, store, listed, with_seen=True, say=told.append) for store in (photos, alone))
+    caplog.set_level("INFO", "unseen")
+    mixed, pure = (evaluate(model, store, listed, with_seen=True) for store in (photos, alone))
     assert (mixed.image, mixed.class_, mixed.images) == (pure.image, pure.class_, pure.images)
     assert mixed.candidate_classes == len(listed) + len(SEEN)  # they compete
-    assert len(told) == 1 and f"photos of {len(SEEN)} seen classes do not count" in told[0]
+    assert [f"photos of {len(SEEN)} seen classes do not count" in message for message in caplog.messages] == [True]
     seen = evaluate(model, photos, listed, with_seen=True, photos_of="seen")
     both = evaluate(model, photos, listed, with_seen=True, photos_of="both")
     assert seen.images + pure.images == both.images and both.generalised is not None
@@ -102,7 +104,7 @@ def test_added_seen_classes_compete_but_their_photos_do_not_count(model, photos)
 
 
 def test_named_lists(model, photos, monkeypatch):
-    monkeypatch.setattr("unseen.scoring.candidates.paper_list", lambda name: LISTS[name])
+    monkeypatch.setattr("unseen.answers.candidates.paper_list", lambda name: LISTS[name])
     for spec, listed, seen in (
         ("2-hops", LISTS["2-hops"], False),
         ("2-hops+1K", LISTS["2-hops"], True),
@@ -123,7 +125,7 @@ def test_ties(model, photos):
     """All classes alike: every rank is a tie over all candidates."""
     bundle = model.bundle
     flat = Solution(np.ones_like(bundle.solution.classifiers), Append1())
-    alike = ZeroShotClassifier(replace(bundle, solution=flat), tiny_network.build(), device="cpu")
+    alike = Model(replace(bundle, solution=flat), tiny_network.build(), device="cpu")
     hits = {ties: evaluate(alike, photos, ["cat", "saw", "pet", "poodle"], ties=ties).image["hit@1"]
             for ties in ("realistic", "optimistic", "pessimistic")}  # fmt: skip
     assert hits == {"realistic": 25.0, "optimistic": 100.0, "pessimistic": 0.0}
@@ -132,7 +134,7 @@ def test_ties(model, photos):
 def test_ties_between_the_groups_count_by_one_rule(model, photos):
     """With all classes alike, seen and unseen accuracy are Hit@1 as the tables of each group alone have it."""
     flat = Solution(np.ones_like(model.bundle.solution.classifiers), Append1())
-    alike = ZeroShotClassifier(replace(model.bundle, solution=flat), tiny_network.build(), device="cpu")
+    alike = Model(replace(model.bundle, solution=flat), tiny_network.build(), device="cpu")
     listed = ["cat", "saw", "pet"]
     both = evaluate(alike, photos, listed, with_seen=True, photos_of="both").generalised
     for group in ("seen", "unseen"):
@@ -145,7 +147,7 @@ def test_no_answer_is_a_miss(model, photos):
     """Where a method has no answer for the true class, as the network alone for unseen ones, it misses."""
     answers = model.bundle.is_seen
     mute = replace(model.bundle, solution=replace(model.bundle.solution, answers=answers))
-    result = evaluate(ZeroShotClassifier(mute, device="cpu"), photos, list(UNSEEN), with_seen=True, photos_of="both")
+    result = evaluate(Model(mute, device="cpu"), photos, list(UNSEEN), with_seen=True, photos_of="both")
     seen = {row["id"]: row["hit@20"] for row in result.per_class}
     assert all(value == (100 if id in SEEN else 0) for id, value in seen.items())
 
@@ -161,27 +163,6 @@ def test_nothing_to_measure_is_told(model):
         evaluate(model, FakeStore(np.zeros((1, tiny_network.FEATURES)), ["elsewhere"]), "any")
     with pytest.raises(UnseenError, match="no such folder"):
         evaluate(model, "does-not-exist", "any")
-
-
-def test_folders_of_folders_are_told(model, folder, tmp_path, monkeypatch):
-    """The folder above those that hold the classes: a common slip."""
-    monkeypatch.setenv("UNSEEN_CACHE", str(tmp_path / "cache"))
-    parent = tmp_path / "parent"
-    for name in ("seen-train", "seen-val", "unseen"):
-        shutil.copytree(folder / "cat", parent / name / "cat")
-    with pytest.raises(UnseenError, match=r"there: seen-train, seen-val, unseen. None .* Did you mean .*seen"):
-        evaluate(model, parent, "any", workers=0, show_progress=False)
-    assert not (tmp_path / "cache").exists()  # before any photo was read
-
-
-def test_folders_may_have_the_names_of_classes(model, folder, tmp_path, monkeypatch):
-    monkeypatch.setenv("UNSEEN_CACHE", str(tmp_path / "cache"))
-    by_id = evaluate(model, folder, "any", workers=0, show_progress=False, photos_of="both")
-    named = tmp_path / "named"
-    for one in folder.iterdir():
-        shutil.copytree(one, named / f"{one.name.upper()}_")
-    by_name = evaluate(model, named, "any", workers=0, show_progress=False, photos_of="both")
-    assert (by_name.image, by_name.per_class) == (by_id.image, by_id.per_class)
 
 
 def test_features_from_a_file(model, photos, tmp_path):
@@ -203,9 +184,9 @@ def test_features_from_a_file(model, photos, tmp_path):
 def test_a_folder_given_twice_is_refused(model, folder, tmp_path, monkeypatch):
     monkeypatch.setenv("UNSEEN_CACHE", str(tmp_path / "cache"))
     with pytest.raises(UnseenError, match="given twice: name each folder of photos once"):
-        evaluate(model, [folder, f"{folder}/../photos"], "any", workers=0, show_progress=False)
-    build_store(folder, tmp_path / "store", model.backbone, workers=0, show_progress=False)
-    store = FeatureStore.open(tmp_path / "store", model.backbone)
+        evaluate(model, [folder, f"{folder}/../photos"], "any", workers=0)
+    build_store(folder, tmp_path / "store", model.network, workers=0)
+    store = FeatureStore.open(tmp_path / "store", model.network)
     with pytest.raises(UnseenError, match="store is given twice"):
         evaluate(model, [store, tmp_path / "store"], "any")
 
@@ -236,16 +217,16 @@ def separable(model):
         feature[place] = 1
         if id in UNSEEN:
             feature[place - 5] = feature[(place - 4) % 5] = 0.6  # looks like two seen classes: the network is unsure
-        classifiers[bundle.taxonomy.index(id), place] = 2 if id in SEEN else 1
+        classifiers[bundle.hierarchy.index(id), place] = 2 if id in SEEN else 1
         features += [feature] * 2
         ids += [id] * 2
     changed = replace(bundle, known=known, solution=replace(bundle.solution, classifiers=classifiers))
-    return ZeroShotClassifier(changed, device="cpu"), FakeStore(features, ids)
+    return Model(changed, device="cpu"), FakeStore(features, ids)
 
 
 def test_novelty_detector_chooses_the_group(model):
     sharp, photos = separable(model)
-    sure = confidence(sharp.bundle.known, photos.features)
+    sure = network_confidence(sharp.bundle.known, photos.features)
     assert sure[:10].min() > 0.9 and sure[10:].max() < 0.51
     result = evaluate(sharp, photos, list(UNSEEN), with_seen=True, photos_of="both", novelty=0.7)
     assert result.generalised["class"]["unseen"] == 0  # 2 * 0.6 > 1: seen classes win
@@ -260,16 +241,16 @@ def test_novelty_detector_chooses_the_group(model):
 
 
 def test_novelty_needs_both_groups(model, photos):
-    with pytest.raises(UnseenError, match="with_seen=True"):
+    with pytest.raises(UnseenError, match="let the seen ones compete too"):
         evaluate(model, photos, ["cat"], novelty=0.5)
 
 
 def test_novelty_threshold_by_hand():
-    detector = NoveltyDetector.choose(seen=np.array([0.9, 0.8, 0.3]), novel=np.array([0.1, 0.4, 0.5]))
-    assert detector.threshold == pytest.approx(0.8)  # keeps 2 of 3, catches all
-    assert detector.auroc == pytest.approx(7 / 9, abs=1e-4)  # 0.3 is below 0.4 and 0.5
+    threshold, auroc = choose_threshold(seen=np.array([0.9, 0.8, 0.3]), novel=np.array([0.1, 0.4, 0.5]))
+    assert threshold == pytest.approx(0.8)  # keeps 2 of 3, catches all
+    assert auroc == pytest.approx(7 / 9, abs=1e-4)  # 0.3 is below 0.4 and 0.5
     with pytest.raises(UnseenError, match="hidden"):
-        NoveltyDetector.choose(np.array([0.5]), np.array([]))
+        choose_threshold(np.array([0.5]), np.array([]))
 
 
 def test_confidence_is_the_largest_softmax():
@@ -277,7 +258,7 @@ def test_confidence_is_the_largest_softmax():
     known, features = rng.normal(size=(5, 4)), rng.normal(size=(3, 3))
     logits = features @ known[:, :3].T + known[:, 3]
     softmax = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
-    assert np.allclose(confidence(known, features), softmax.max(1))
+    assert np.allclose(network_confidence(known, features), softmax.max(1))
 
 
 # -- from photos, and on the command line --------------------------------------------------------------------------
@@ -296,10 +277,10 @@ def folder(tmp_path):
 
 def test_a_folder_and_its_store_give_the_same(model, folder, tmp_path, monkeypatch):
     monkeypatch.setenv("UNSEEN_CACHE", str(tmp_path / "cache"))
-    build_store(folder, tmp_path / "store", model.backbone, workers=0, show_progress=False)
+    build_store(folder, tmp_path / "store", model.network, workers=0)
     figures = []
-    for source in (folder, tmp_path / "store", FeatureStore.open(tmp_path / "store", model.backbone)):
-        result = evaluate(model, source, "any", workers=0, show_progress=False)
+    for source in (folder, tmp_path / "store", FeatureStore.open(tmp_path / "store", model.network)):
+        result = evaluate(model, source, "any", workers=0)
         figures.append(result.as_dict(per_class=True))
     assert figures[0] == figures[1] == figures[2]
     assert (figures[0]["images"], figures[0]["unreadable"], figures[0]["skipped_classes"]) == (21, 1, 1)
@@ -310,9 +291,9 @@ def test_photos_prepared_in_another_way_have_features_of_their_own(model, folder
     monkeypatch.setenv("UNSEEN_CACHE", str(tmp_path / "cache"))
     network = tiny_network.build()
     network.transform = PhotoTransform(tiny_network.SIZE, resize=2 * tiny_network.SIZE)
-    sharper = ZeroShotClassifier(model.bundle, network, device="cpu")
+    sharper = Model(model.bundle, network, device="cpu")
     for one in (model, sharper, model):
-        evaluate(one, folder, "any", workers=0, show_progress=False)
+        evaluate(one, folder, "any", workers=0)
     assert len(list((tmp_path / "cache" / "features").iterdir())) == 2
 
 
@@ -336,20 +317,6 @@ def test_command_line(model, folder, tmp_path, monkeypatch):
     assert all(f"│ {id} " in by_class for id in (*SEEN, "cat", "saw")) and "│ elsewhere " not in by_class
 
 
-def test_names_with_brackets_are_shown_as_they_are(model, folder, tmp_path, monkeypatch):
-    monkeypatch.setenv("UNSEEN_CACHE", str(tmp_path / "cache"))
-    model.bundle.save(tmp_path / "bundle")
-    folder = folder.rename(tmp_path / "photos[red]:boom:")
-    candidates = tmp_path / "list[red].txt"
-    candidates.write_text("cat\nsaw\n")
-    monkeypatch.chdir(tmp_path)
-    options = ("--images", folder.name, "--candidates", candidates.name, "--workers", 0, "--trust-code")
-    done = run_command("evaluate", "bundle", *options)
-    assert done.code == 0, done.err
-    assert "features of photos[red]:boom: are kept in" in done.err
-    assert "list[red].txt: 2 candidates" in done.out
-
-
 def test_auto_without_calibration_is_told(model, photos):
     for name in ("seen_shift", "novelty"):
         with pytest.raises(
@@ -358,9 +325,37 @@ def test_auto_without_calibration_is_told(model, photos):
             evaluate(model, photos, list(UNSEEN), with_seen=True, **{name: "auto"})
 
 
-@pytest.mark.parametrize("typed", ["nan", "inf", "-Infinity", "1e999", "much"])
-def test_only_numbers_and_auto_are_taken(model, folder, tmp_path, typed):
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_the_table_is_written(model, folder, tmp_path, monkeypatch, ending):
+    monkeypatch.setenv("UNSEEN_CACHE", str(tmp_path / "cache"))
     model.bundle.save(tmp_path / "bundle")
-    for option in ("--seen-shift", "--novelty"):
-        done = run_command("evaluate", tmp_path / "bundle", "--images", folder, option, typed)
-        assert done.code == 1 and "must be a finite number or auto, not " in done.err
+    file = tmp_path / f"ranks.{ending}"
+    options = ("--photos", folder, "--candidates", "any", "--workers", 0, "--trust-code", "--table", file)
+    if ending == "parquet":
+        pq = pytest.importorskip("pyarrow.parquet")
+    done = run_command("evaluate", tmp_path / "bundle", *options, "--json")
+    assert done.code == 0, done.err
+    if ending == "parquet":
+        rows = pq.read_table(file).to_pylist()
+    else:
+        with open(file, newline="", encoding="utf-8") as lines:
+            rows = list(csv.DictReader(lines))
+    assert len(rows) == done.json["images"] == 21
+    assert {row["photo"].split("/")[0] for row in rows} == {row["class"] for row in rows}
+    hit = 100 * np.mean([int(row["greater"]) == 0 and int(row["equal"]) == 0 for row in rows])
+    assert done.json["image"]["hit@1"] == pytest.approx(hit, abs=0.006)
+    assert "label 1" in rows[0] and "verdict at 0.9" in rows[0]
+
+
+def test_a_table_that_cannot_be_written_is_refused_at_once(tmp_path, monkeypatch):
+    with pytest.raises(UnseenError, match=r"\.csv or \.parquet"):
+        check_table_path(tmp_path / "ranks.txt")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(UnseenError, match="pip install pyarrow"):
+        check_table_path(tmp_path / "ranks.parquet")
+
+
+def test_other_figures_come_from_the_table(model, photos):
+    result = evaluate(model, photos, "any")
+    assert result.hits(ties="pessimistic")["image"] == evaluate(model, photos, "any", ties="pessimistic").image
+    assert len(result.table) == result.images and len(result.table.photos) == result.images

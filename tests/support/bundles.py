@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -9,10 +10,13 @@ import torch
 from PIL import Image
 from torch import nn
 
-from unseen.backbones import Backbone, PhotoTransform, from_module
+from unseen._util.run import Run
 from unseen.bundle import Bundle
-from unseen.runtime.run import Run
-from unseen.taxonomy import Taxonomy
+from unseen.hierarchy.core import Hierarchy
+from unseen.networks.base import Network
+from unseen.networks.custom import from_module
+from unseen.photos.transforms import PhotoTransform
+from unseen.training.settings import TrainSettings
 from unseen.training.stage1 import train
 
 ZEBRA, GIRAFFE, OKAPI, HORSE = "n02391049", "n02439033", "n02439398", "n02374451"
@@ -37,20 +41,23 @@ class TinyNetwork(nn.Module):
         return self.head(torch.relu(self.stem(x)).mean((2, 3)))
 
 
-def small_taxonomy() -> Taxonomy:
+def small_hierarchy() -> Hierarchy:
     """The seen and unseen classes with all that is above them; like ImageNet's, it has nodes that only connect."""
-    taxonomy = Taxonomy.imagenet().subgraph([*SEEN, *UNSEEN])
-    taxonomy.source = {"kind": "imagenet"}
-    return taxonomy
+    hierarchy = Hierarchy.imagenet().subgraph([*SEEN, *UNSEEN])
+    hierarchy.source = {"kind": "imagenet"}
+    return hierarchy
 
 
-def small_backbone(class_ids=SEEN, seed: int = 0) -> Backbone:
+def small_network(class_ids=SEEN, seed: int = 0) -> Network:
     return from_module(TinyNetwork(len(class_ids), seed), class_ids, PhotoTransform(32))
 
 
 def small_bundle(method: str = "kin", vectors: str = "glove", **options: Any) -> Bundle:
-    options = {"graph": small_taxonomy(), "backbone": small_backbone(), "run": Run(show_progress=False)} | options
-    return train(method, vectors=vectors, **options)
+    """`train` with settings of the training among the options."""
+    options = {"hierarchy": small_hierarchy(), "network": small_network(), "run": Run(show_progress=False)} | options
+    names = [item.name for item in fields(TrainSettings)]
+    settings = TrainSettings(**{name: options.pop(name) for name in names if name in options})
+    return train(method=method, vectors=vectors, settings=settings, **options)
 
 
 def small_photo(seed: int = 0, size: tuple[int, int] = (48, 40)) -> Image.Image:

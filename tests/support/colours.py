@@ -8,10 +8,10 @@ import torch
 from PIL import Image
 from torch import nn
 
-from unseen.backbones.base import Backbone
-from unseen.classifier import ZeroShotClassifier
+from unseen.hierarchy.core import Hierarchy
+from unseen.model import Model
+from unseen.networks.base import Network
 from unseen.photos.transforms import PhotoTransform
-from unseen.taxonomy import Taxonomy
 from unseen.training.stage1 import train
 
 PARENTS = {
@@ -49,19 +49,19 @@ class MeanColour(nn.Module):
         return self.classifier
 
 
-def network() -> Backbone:
+def make_network() -> Network:
     transform = PhotoTransform(8, resize=8, mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0))
-    return Backbone(MeanColour(), tuple(SEEN), transform, "mean-colour")
+    return Network(MeanColour(), tuple(SEEN), transform, "mean-colour")
 
 
-def models() -> dict[str, ZeroShotClassifier]:
+def models() -> dict[str, Model]:
     """Two bundles for the same network: near classes count more in `steep`."""
-    taxonomy = Taxonomy(list(PARENTS), [(name,) for name in PARENTS], list(PARENTS.values()))
-    backbone = network()
+    hierarchy = Hierarchy(list(PARENTS), [(name,) for name in PARENTS], list(PARENTS.values()))
+    network = make_network()
     found = {}
     for name, decay in (("steep", 1.5), ("flat", 0.4)):
-        bundle = train("structural", taxonomy, "glove", backbone, decay=decay)
-        found[name] = ZeroShotClassifier(bundle, backbone)
+        bundle = train(hierarchy, network, "structural", "glove", decay=decay)
+        found[name] = Model(bundle, network)
     return found
 
 

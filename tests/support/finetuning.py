@@ -4,37 +4,40 @@ from __future__ import annotations
 
 import os
 import signal
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from support.tiny_network import build, make_bundle
+from unseen._util.run import Run
 from unseen.bundle import Bundle
-from unseen.finetuning import FinetuneSettings, finetune
-from unseen.finetuning.loop import Stage2
-from unseen.runtime.run import Run
+from unseen.model import Model
+from unseen.training.settings import FinetuneSettings
+from unseen.training.stage2 import Stage2, finetune
 
 QUICK = FinetuneSettings(epochs=3, batch=8, learning_rate=0.02)
 QUICK_OPTIONS = ["--epochs", "3", "--batch", "8", "--learning-rate", "0.02"]
 
 
-def tune(folder, out=None, settings=QUICK, run=None, bundle=None, workers=0, **options) -> Bundle:
-    run = run or Run(show_progress=False)
-    return finetune(bundle or make_bundle(), folder, out, settings, run, workers=workers, **options)
+def tune(folder, out=None, settings=QUICK, run=None, bundle=None, workers=0, network=None, **options) -> Bundle:
+    run = replace(run or Run(show_progress=False), workers=workers)
+    model = Model(bundle or make_bundle(), network, device="cpu")
+    return finetune(model, folder, settings, out=out, run=run, **options)
 
 
 def assert_same_weights(one: Bundle, other: Bundle) -> None:
-    assert one.network.keys() == other.network.keys()
-    for name, weight in one.network.items():
-        np.testing.assert_array_equal(weight, other.network[name], err_msg=name)
+    assert one.network_weights.keys() == other.network_weights.keys()
+    for name, weight in one.network_weights.items():
+        np.testing.assert_array_equal(weight, other.network_weights[name], err_msg=name)
 
 
 def assert_close_weights(one: Bundle, other: Bundle) -> None:
     """Equal but for the order of sums, and far closer than the way that they went."""
     start = build().weights()
-    for name, weight in one.network.items():
-        np.testing.assert_allclose(weight, other.network[name], rtol=1e-4, atol=1e-6, err_msg=name)
-    moved = max(np.abs(one.network[name] - start[name].numpy()).max() for name in start)
+    for name, weight in one.network_weights.items():
+        np.testing.assert_allclose(weight, other.network_weights[name], rtol=1e-4, atol=1e-6, err_msg=name)
+    moved = max(np.abs(one.network_weights[name] - start[name].numpy()).max() for name in start)
     assert moved > 1e-2
 
 

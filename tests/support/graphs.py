@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from unseen.hierarchy.core import Hierarchy
 from unseen.methods import make_method
-from unseen.methods.graph.method import GraphMethod
-from unseen.methods.problem import Problem, normalise_rows
-from unseen.semantics import ClassVectors
-from unseen.taxonomy import Taxonomy
+from unseen.methods.base import Problem, normalise_rows
+from unseen.methods.graph.training import GraphMethod
+from unseen.vectors.class_vectors import ClassVectors
 
 INPUTS, HIDDEN, OUTPUTS = 7, 6, 5
 
@@ -37,14 +37,14 @@ VARIANTS = {
 }
 
 
-def random_taxonomy(nodes: int = 40, seed: int = 0) -> Taxonomy:
+def random_hierarchy(nodes: int = 40, seed: int = 0) -> Hierarchy:
     """A hierarchy with some nodes that have two parents, a few roots, and shortcuts over several levels."""
     random = np.random.default_rng(seed)
     parents = [
         [] if i < 2 else [f"c{j}" for j in random.choice(i, min(i, 1 + int(random.random() < 0.3)), replace=False)]
         for i in range(nodes)
     ]
-    return Taxonomy([f"c{i}" for i in range(nodes)], [(f"c{i}",) for i in range(nodes)], parents)
+    return Hierarchy([f"c{i}" for i in range(nodes)], [(f"c{i}",) for i in range(nodes)], parents)
 
 
 def small_method(variant: str, **settings) -> GraphMethod:
@@ -54,11 +54,11 @@ def small_method(variant: str, **settings) -> GraphMethod:
 
 def small_problem(nodes: int = 40, seen: int = 6, seed: int = 0) -> Problem:
     random = np.random.default_rng(seed)
-    taxonomy = random_taxonomy(nodes, seed)
+    hierarchy = random_hierarchy(nodes, seed)
     vectors = normalise_rows(random.standard_normal((nodes, INPUTS)))
     rows = random.permutation(nodes)[:seen]  # not sorted: a network has its own class order
     classifiers = random.standard_normal((seen, OUTPUTS)).astype(np.float32)
-    return Problem(taxonomy, ClassVectors((vectors,), ("made-up",), [{}]), rows, classifiers)
+    return Problem(hierarchy, ClassVectors((vectors,), ("made-up",), [{}]), rows, classifiers)
 
 
 def small_network(method: GraphMethod, seed: int = 0) -> torch.nn.Module:

@@ -7,10 +7,9 @@ from collections import Counter
 import numpy as np
 
 from unseen.features.store import SeenFeatures
-from unseen.methods.base import Solution
-from unseen.methods.problem import Problem, normalise_rows
-from unseen.semantics import ClassVectors, Coverage
-from unseen.taxonomy import Taxonomy
+from unseen.hierarchy.core import Hierarchy
+from unseen.methods.base import Problem, Solution, normalise_rows
+from unseen.vectors.class_vectors import ClassVectors, Coverage
 
 PARENTS = {
     "lonely": [],  # a second root, with no link to the rest
@@ -29,8 +28,8 @@ PARENTS = {
 SEEN = ("dog", "beagle", "tabby", "hammer", "animal")
 
 
-def make_taxonomy() -> Taxonomy:
-    return Taxonomy(list(PARENTS), [(name,) for name in PARENTS], list(PARENTS.values()))
+def make_hierarchy() -> Hierarchy:
+    return Hierarchy(list(PARENTS), [(name,) for name in PARENTS], list(PARENTS.values()))
 
 
 def make_vectors(*parts: np.ndarray) -> ClassVectors:
@@ -45,18 +44,20 @@ def make_world(
     *, seen: int = 30, unseen: int = 10, width: int = 8, features: int = 16, photos: int = 8, seed: int = 0
 ) -> tuple[Problem, SeenFeatures]:
     """A world that can be learned: photos lie about a linear map of their class's vector. With photos of `unseen`
-    other classes, whose labels are rows of the taxonomy: chance is 1 / unseen."""
+    other classes, whose labels are rows of the hierarchy: chance is 1 / unseen."""
     random = np.random.default_rng(seed)
     names = [f"class-{i}" for i in range(seen + unseen)]
-    taxonomy = Taxonomy(["thing", *names], [("thing",), *((name,) for name in names)], [[], *[["thing"]] * len(names)])
+    hierarchy = Hierarchy(
+        ["thing", *names], [("thing",), *((name,) for name in names)], [[], *[["thing"]] * len(names)]
+    )
     vectors = normalise_rows(np.vstack([np.zeros((1, width)), random.normal(size=(len(names), width))]))
     centres = vectors @ random.normal(size=(width, features)) + 3 * random.normal(size=features)
-    rows = np.repeat(np.arange(1, len(taxonomy)), photos)
+    rows = np.repeat(np.arange(1, len(hierarchy)), photos)
     matrix = (centres[rows] + 0.25 * random.normal(size=(len(rows), features))).astype(np.float32)
     old = rows <= seen
     classifiers = np.pad(centres[1 : seen + 1], ((0, 0), (0, 1))).astype(np.float32)
     store = SeenFeatures(matrix[old], rows[old] - 1)
-    problem = Problem(taxonomy, make_vectors(vectors), np.arange(1, seen + 1), classifiers, store)
+    problem = Problem(hierarchy, make_vectors(vectors), np.arange(1, seen + 1), classifiers, store)
     return problem, SeenFeatures(matrix[~old], rows[~old])
 
 
@@ -72,15 +73,15 @@ def make_problem(
 ) -> Problem:
     """`width` numbers a vector part, `features` a photo, `photos` photos a seen class, `zero`: no vector."""
     random = np.random.default_rng(seed)
-    taxonomy = make_taxonomy()
-    vectors = [random.normal(size=(len(taxonomy), width)) for _ in range(parts)]
+    hierarchy = make_hierarchy()
+    vectors = [random.normal(size=(len(hierarchy), width)) for _ in range(parts)]
     for part in vectors:
-        part[taxonomy.indices(zero)] = 0
-    seen = taxonomy.indices(SEEN)
+        part[hierarchy.indices(zero)] = 0
+    seen = hierarchy.indices(SEEN)
     classifiers = random.normal(size=(len(seen), features + 1)).astype(np.float32)
     store = None
     if photos:
         labels = np.repeat(np.arange(len(seen)), photos)
         matrix = classifiers[labels, :-1] + 0.3 * random.normal(size=(len(labels), features))
         store = SeenFeatures(matrix.astype(np.float32), labels)
-    return Problem(taxonomy, make_vectors(*vectors), seen, classifiers, store)
+    return Problem(hierarchy, make_vectors(*vectors), seen, classifiers, store)

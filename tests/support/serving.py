@@ -10,17 +10,16 @@ from contextlib import contextmanager
 
 import uvicorn
 
-from unseen.classifier import ZeroShotClassifier
-from unseen.taxonomy import Taxonomy
-from unseen.web import connections
-from unseen.web.server import bind
+from unseen.hierarchy.core import Hierarchy
+from unseen.model import Model
+from unseen.web.server import ImpatientProtocol, bind
 
 
 @contextmanager
 def running(app, **options) -> Iterator[tuple[str, int]]:
     """The host and port of the application at work."""
     bound = bind("127.0.0.1", 0)
-    config = {"http": connections.ImpatientProtocol, "log_level": "warning", "access_log": False}
+    config = {"http": ImpatientProtocol, "log_level": "warning", "access_log": False}
     server = uvicorn.Server(uvicorn.Config(app, **config, **options))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, daemon=True)
     thread.start()
@@ -32,9 +31,9 @@ def running(app, **options) -> Iterator[tuple[str, int]]:
     bound.close()
 
 
-def renamed(model: ZeroShotClassifier, id: str, name: str) -> ZeroShotClassifier:
+def renamed(model: Model, id: str, name: str) -> Model:
     """The same with another name for a class, which nothing checks in a bundle."""
-    taxonomy = model.bundle.taxonomy
-    names = [(name,) if other == id else taxonomy.lemmas[row] for row, other in enumerate(taxonomy.ids)]
-    other = Taxonomy(taxonomy.ids, names, [taxonomy.parents(id) for id in taxonomy.ids])
-    return ZeroShotClassifier(dataclasses.replace(model.bundle, taxonomy=other), model.backbone)
+    hierarchy = model.bundle.hierarchy
+    names = [(name,) if other == id else hierarchy.lemmas[row] for row, other in enumerate(hierarchy.ids)]
+    other = Hierarchy(hierarchy.ids, names, [hierarchy.parents(id) for id in hierarchy.ids])
+    return Model(dataclasses.replace(model.bundle, hierarchy=other), model.network)

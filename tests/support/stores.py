@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 from PIL import Image
 
-from unseen.backbones import PhotoTransform
-from unseen.features.store import FeatureStore, SeenFeatures
+from unseen.features.base import FeatureArrays, FeatureBatch
+from unseen.features.store import FeatureStore
+from unseen.photos.transforms import PhotoTransform
 
-QUIET = {"workers": 0, "batch": 4, "show_progress": False}
+QUIET = {"workers": 0, "batch": 4}
 
 
 def picture(path: Path, seed: int, size: tuple[int, int] = (30, 26), **options) -> Path:
@@ -49,23 +49,15 @@ def watch_reading(monkeypatch) -> list[str]:
     return read
 
 
-class FakeStore:
-    """Features with class ids, as a feature store gives them."""
+class FakeStore(FeatureArrays):
+    """Features with class ids, and some photos that could not be read."""
 
     def __init__(self, features: np.ndarray, ids: Sequence[str], unreadable: int = 0):
-        self.features, self.ids, self.unreadable = np.asarray(features, np.float32), list(ids), unreadable
+        super().__init__(features, ids)
+        self.features, self.ids, self.unreadable = self.matrix, list(ids), unreadable
 
-    def batches(self, size: int, classes: Collection[str] | None = None) -> Iterator[tuple]:
-        kept = [i for i, id in enumerate(self.ids) if classes is None or id in classes]
-        for start in range(0, len(kept), 7):  # batches of any size must do
-            part = kept[start : start + 7]
-            yield self.features[part], [self.ids[i] for i in part], [""] * len(part)
-
-    def classes(self) -> dict[str, int]:
-        return dict(Counter(self.ids))
-
-    def seen_matrix(self, ids: Sequence[str]) -> SeenFeatures:
-        return SeenFeatures(self.features, np.array([list(ids).index(id) for id in self.ids]))
+    def batches(self, size: int = 1024, classes: Collection[str] | None = None) -> Iterator[FeatureBatch]:
+        return super().batches(7, classes)  # batches of any size must do
 
     def unreadable_count(self) -> int:
         return self.unreadable

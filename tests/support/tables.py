@@ -10,8 +10,9 @@ import numpy as np
 from PIL import Image
 
 from support.problems import PARENTS, SEEN
-from unseen.reproduction import Reproduction
-from unseen.reproduction.levels import Lengths, Level, find_level
+from unseen.paper.levels import Lengths, Level, find_level
+from unseen.paper.tables import Reproduction
+from unseen.paper.trainings import Trainings
 
 TINY = Lengths(epochs=2, gcnz_epochs=1, finetune_epochs=1, study_epochs=2, finetune_batch=4)
 LISTS = {
@@ -41,8 +42,12 @@ def write_level(folder: Path) -> Level:
     write_photos(folder / "seen-train", SEEN)
     write_photos(folder / "seen-val", SEEN, 1)
     level = find_level(folder)
-    return replace(level, graph=str(folder / "classes.csv"), backbone="support.tiny_network:build", has_lists=True)
+    return replace(level, hierarchy=str(folder / "classes.csv"), network="support.tiny_network:build", has_lists=True)
 
 
-def small_reproduction(folder: Path, level: Level, lengths: Lengths = TINY) -> Reproduction:
-    return Reproduction(folder, level, lengths, kin_vectors="glove", workers=0, show_progress=False)
+def small_trainings(folder: Path, level: Level, lengths: Lengths = TINY, only_done: bool = False) -> Trainings:
+    return Trainings(folder, level, lengths, kin_vectors="glove", workers=0, show_progress=False, only_done=only_done)
+
+
+def small_reproduction(folder: Path, level: Level, lengths: Lengths = TINY, only_done: bool = False) -> Reproduction:
+    return Reproduction(small_trainings(folder, level, lengths, only_done))

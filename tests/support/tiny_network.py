@@ -15,12 +15,14 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
-from support.problems import SEEN, make_taxonomy, make_vectors
-from unseen.backbones import Backbone, PhotoTransform, from_module
-from unseen.bundle import BackboneInfo, Bundle
+from support.problems import SEEN, make_hierarchy, make_vectors
+from unseen.bundle import Bundle, NetworkInfo
 from unseen.methods import Solution
-from unseen.methods.problem import normalise_rows
+from unseen.methods.base import normalise_rows
 from unseen.methods.projections import Append1
+from unseen.networks.base import Network
+from unseen.networks.custom import from_module
+from unseen.photos.transforms import PhotoTransform
 
 SIZE, FEATURES = 24, 16
 
@@ -46,32 +48,32 @@ class TinyNetwork(nn.Module):
         return self.last(self.blocks(self.norm(self.stem(x))).mean((2, 3)))
 
 
-def build(name: str = "support.tiny_network:build", pause: float = 0.0) -> Backbone:
+def build(name: str = "support.tiny_network:build", pause: float = 0.0) -> Network:
     with torch.random.fork_rng([]):
         torch.manual_seed(0)
         network = TinyNetwork(pause)
     return from_module(network, SEEN, PhotoTransform(SIZE), name=name)
 
 
-def build_slow() -> Backbone:
+def build_slow() -> Network:
     """The same, slow enough to be interrupted."""
     return build("support.tiny_network:build_slow", pause=0.05)
 
 
-def make_bundle(backbone: Backbone | None = None, method: str = "dgp") -> Bundle:
+def make_bundle(network: Network | None = None, method: str = "dgp") -> Bundle:
     """Made-up classifiers for twelve classes, five of them seen."""
-    backbone = backbone or build()
-    taxonomy, rng = make_taxonomy(), np.random.default_rng(0)
-    classifiers = 4 * normalise_rows(rng.standard_normal((len(taxonomy), FEATURES + 1)))
+    network = network or build()
+    hierarchy, rng = make_hierarchy(), np.random.default_rng(0)
+    classifiers = 4 * normalise_rows(rng.standard_normal((len(hierarchy), FEATURES + 1)))
     return Bundle(
-        taxonomy=taxonomy,
-        seen=taxonomy.indices(SEEN),
-        known=backbone.classifiers(),
-        vectors=make_vectors(rng.standard_normal((len(taxonomy), 6))),
+        hierarchy=hierarchy,
+        seen=hierarchy.indices(SEEN),
+        known=network.classifiers(),
+        vectors=make_vectors(rng.standard_normal((len(hierarchy), 6))),
         solution=Solution(classifiers.astype(np.float32), Append1()),
         method=method,
         settings={},
-        backbone=BackboneInfo(backbone.name, backbone.checksum, backbone.num_features, list(backbone.class_ids)),
+        network=NetworkInfo(network.name, network.checksum, network.num_features, list(network.class_ids)),
     )
 
 

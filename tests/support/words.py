@@ -6,8 +6,9 @@ import json
 
 import numpy as np
 
-from unseen.semantics import WordVectors, semantics_from_provenance
-from unseen.taxonomy import Taxonomy
+from unseen.hierarchy.core import Hierarchy
+from unseen.vectors.class_vectors import vectors_from_provenance
+from unseen.vectors.sources import WordVectors
 
 VOCABULARY = {
     "dog": [1, 0, 0],
@@ -27,8 +28,8 @@ def toy_vectors(mode: str = "lower") -> WordVectors:
     return WordVectors(VOCABULARY, np.array(list(VOCABULARY.values()), np.float32), mode, "toy")
 
 
-def classes(*lemmas: tuple[str, ...]) -> Taxonomy:
-    return Taxonomy([f"c{i}" for i in range(len(lemmas))], lemmas, [[] for _ in lemmas], source={"kind": "test"})
+def classes(*lemmas: tuple[str, ...]) -> Hierarchy:
+    return Hierarchy([f"c{i}" for i in range(len(lemmas))], lemmas, [[] for _ in lemmas], source={"kind": "test"})
 
 
 def lengths(names: list[str]) -> np.ndarray:
@@ -36,4 +37,4 @@ def lengths(names: list[str]) -> np.ndarray:
 
 
 def reloaded(source, anew=None):
-    return semantics_from_provenance(json.loads(json.dumps(source.provenance)), anew)
+    return vectors_from_provenance(json.loads(json.dumps(source.provenance)), anew)

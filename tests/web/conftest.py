@@ -43,11 +43,12 @@ def driver(tmp_path_factory):
 def bundles(tmp_path_factory) -> list[Path]:
     """The default bundle, and one by another method."""
     from unseen.training.default import default_bundle
+    from unseen.training.settings import TrainSettings
     from unseen.training.stage1 import train
 
     default_bundle()
     other = tmp_path_factory.mktemp("bundles") / "conse"
-    train("conse", vectors="glove", out=other, precision="fp16")
+    train(method="conse", vectors="glove", settings=TrainSettings(precision="fp16"), out=other)
     return [Path("default"), other]
 
 

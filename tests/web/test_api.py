@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 
 import pytest
 from fastapi.testclient import TestClient
@@ -11,7 +10,7 @@ from PIL import Image
 
 from support.colours import PARENTS, SEEN, photo
 from unseen.bundle import Bundle
-from unseen.web import limits, service
+from unseen.web import guards, service
 from unseen.web.app import create_app
 
 
@@ -100,7 +99,8 @@ def test_the_trade_off_moves_unseen_classes_up(client):
 def test_what_is_not_a_photo_is_told_by_content(client):
     answer = classify(client, ("fine.txt", photo(format="JPEG")), ("notes.jpg", b"dear diary")).json()
     assert [item["photo"] for item in answer["photos"]] == ["fine.txt"]
-    assert answer["unreadable"] == [{"photo": "notes.jpg", "why": "is not a picture in any format that Pillow reads."}]
+    (unreadable,) = answer["unreadable"]
+    assert unreadable["photo"] == "notes.jpg" and unreadable["why"].startswith("is not a picture in one of these")
 
 
 def test_no_photo_at_all_is_an_error_that_lists_the_reasons(client):
@@ -128,28 +128,19 @@ def test_candidates_never_name_files_or_downloads(client, spec):
 
 
 def test_limits_of_size_and_number(client, monkeypatch):
-    answer = classify(client, *[photo()] * (limits.MAX_FILES + 1))
+    answer = classify(client, *[photo()] * (guards.MAX_FILES + 1))
     assert answer.status_code == 413 and "at most 32" in answer.json()["error"]
 
     monkeypatch.setattr(service, "MAX_FILE_BYTES", 50)
     answer = classify(client, photo())
     assert answer.status_code == 422 and "larger than" in answer.json()["error"]
 
-    monkeypatch.setattr(limits, "MAX_UPLOAD_BYTES", 1000)
+    monkeypatch.setattr(guards, "MAX_UPLOAD_BYTES", 1000)
     big = {"files": ("a.png", b"x" * 5000)}
     assert client.post("/api/classify", files=big).status_code == 413
     unannounced = {"content": iter([b"x" * 600] * 5), "headers": {"content-type": "multipart/form-data; boundary=b"}}
     assert client.post("/api/classify", **unannounced).status_code == 413
     assert client.post("/api/add", content=b" " * 2_000_000).status_code == 413
-
-
-@pytest.mark.slow
-def test_a_decompression_bomb_is_not_decoded(client):
-    bomb = io.BytesIO()
-    Image.new("1", (20_000, 20_000)).save(bomb, "PNG")
-    assert len(bomb.getvalue()) < 100_000
-    answer = classify(client, bomb.getvalue())
-    assert answer.status_code == 422 and "20000 x 20000 pixels are more than the limit" in answer.json()["error"]
 
 
 def test_names_of_photos_are_only_repeated(client):
@@ -277,24 +268,26 @@ def test_an_added_class_answers_at_once_and_can_be_removed(client):
     assert "Red Plum" not in names(again["photos"][0])
 
 
+def test_a_class_is_tried_out_without_being_added(client):
+    token = classify(client, photo("red")).json()["photos"][0]["token"]
+    words = {"name": "Red Plum", "parents": ["fruit"], "looks": "small, round and red"}
+    tried = client.post("/api/try", json={**words, "tokens": [token], "candidates": "unseen"}).json()
+    (place,) = tried["places"]
+    assert place["token"] == token and place["of"] == len(PARENTS) - len(SEEN) + 1
+    client.post("/api/add", json=words)
+    watched = {"tokens": [token], "candidates": "unseen", "watch": ["red-plum"]}
+    (added,) = client.post("/api/rank", json=watched).json()["photos"][0]["watched"]
+    assert (added["place"], added["of"]) == (place["place"], place["of"])
+    client.delete("/api/classes/red-plum")
+    assert client.post("/api/try", json={**words, "tokens": ["forgotten"]}).status_code == 404
+
+
 def test_a_place_is_proposed_for_a_new_class(client):
-    proposed = client.get("/api/suggest", params={"name": "winter cherry"}).json()
+    proposed = client.post("/api/suggest", json={"name": "winter cherry"}).json()
     assert proposed["exists"] == [] and proposed["parents"][0]["id"] == "cherry"
-    known = client.get("/api/suggest", params={"name": "Tomato"}).json()
+    known = client.post("/api/suggest", json={"name": "Tomato"}).json()
     assert [item["id"] for item in known["exists"]] == ["tomato"] and known["parents"] == []
-    assert client.get("/api/suggest", params={"name": ""}).status_code == 422
-
-
-def test_the_same_name_twice_gets_another_id(client):
-    ids = [client.post("/api/add", json={"name": "plum", "parents": ["fruit"]}).json()["id"] for _ in range(3)]
-    assert ids == ["plum", "plum-2", "plum-3"]
-    assert client.post("/api/add", json={"name": "Tomato", "parents": ["fruit"]}).json()["id"] == "tomato-2"
-
-
-def test_a_name_is_kept_as_it_is(client):
-    name = "<script>alert('x')</script>"
-    added = client.post("/api/add", json={"name": name, "parents": ["fruit"]}).json()
-    assert added["id"] == "script-alert-x-script" and added["added"][0]["name"] == name
+    assert client.post("/api/suggest", json={"name": ""}).status_code == 422
 
 
 @pytest.mark.parametrize(
@@ -319,19 +312,13 @@ def test_only_added_classes_can_be_removed(client):
     assert client.delete("/api/classes/nothing").status_code == 404
 
 
-def test_there_is_an_end_to_growth(client, monkeypatch):
-    monkeypatch.setattr(service, "MAX_ADDED", 1)
-    assert client.post("/api/add", json={"name": "plum", "parents": ["fruit"]}).status_code == 201
-    assert client.post("/api/add", json={"name": "pear", "parents": ["fruit"]}).status_code == 409
-
-
 def test_save_stays_within_its_folder(client, tmp_path):
     client.post("/api/add", json={"name": "plum", "parents": ["fruit"]})
     answer = client.post("/api/save", json={"name": "../../My Zoo!"})
     assert answer.status_code == 201 and answer.json()["name"] == "my-zoo"
     assert {str(path.relative_to(tmp_path)) for path in tmp_path.iterdir()} == {"saved"}
     saved = Bundle.load(tmp_path / "saved" / "my-zoo")
-    assert saved.added == ["plum"] and "plum" in saved.taxonomy
+    assert saved.added == ["plum"] and "plum" in saved.hierarchy
     assert client.post("/api/save", json={"name": "my zoo"}).status_code == 409
 
 
@@ -356,28 +343,9 @@ def test_health_version_bundles(client):
     health = client.get("/api/health").json()
     assert health["status"] == "ok" and health["bundles"] == ["steep", "flat"]
     assert health["photos"] == health["batches"] == health["remembered"] == 1
-    assert client.get("/api/version").json()["limits"]["files"] == limits.MAX_FILES
+    assert client.get("/api/version").json()["limits"]["files"] == guards.MAX_FILES
     first = client.get("/api/bundles").json()["bundles"][0]
     assert (first["method"], first["classes"], first["seen"]) == ("structural", len(PARENTS), len(SEEN))
-
-
-def test_warm_up_finds_how_far_the_slider_goes(service):
-    before = {name: served.reach for name, served in service.bundles.items()}
-    service.warm_up()
-    after = {name: served.reach for name, served in service.bundles.items()}
-    assert before == {"steep": 1.0, "flat": 1.0} and all(0 < reach < 10 for reach in after.values()) and after != before
-
-
-def test_every_operation_is_described(client):
-    schema = client.get("/openapi.json").json()
-    operations = [
-        (path, method, operation) for path, item in schema["paths"].items() for method, operation in item.items()
-    ]
-    assert len(operations) == 17
-    for path, method, operation in operations:
-        assert operation["summary"] and operation["tags"], (path, method)
-        assert "application/json" in operation["responses"]["422"]["content"]
-        assert "Problem" in json.dumps(operation["responses"]["422"])
 
 
 def test_all_errors_are_json_that_says_what_to_do(client):

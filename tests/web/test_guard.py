@@ -9,18 +9,14 @@ import pytest
 from fastapi.testclient import TestClient
 
 from unseen.web.app import STATIC, create_app
-from unseen.web.guard import Guard, is_loopback
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.1:8000", "localhost:9", "LOCALHOST", "[::1]:8000", "127.1.2.3"])
-def test_own_names_are_answered(client, host):
-    assert client.get("/api/health", headers={"host": host}).status_code == 200
-
-
-@pytest.mark.parametrize("host", ["evil.example", "evil.example:8000", "localhost.evil.example", "192.168.1.7", ""])
-def test_foreign_names_are_not(client, host):
-    answer = client.get("/api/health", headers={"host": host})
-    assert answer.status_code == 403 and "error" in answer.json()
+def test_own_names_are_answered_and_foreign_ones_are_not(client):
+    for host in ("127.0.0.1", "127.0.0.1:8000", "localhost:9", "LOCALHOST", "[::1]:8000", "127.1.2.3"):
+        assert client.get("/api/health", headers={"host": host}).status_code == 200, host
+    for host in ("evil.example", "evil.example:8000", "localhost.evil.example", "192.168.1.7", ""):
+        answer = client.get("/api/health", headers={"host": host})
+        assert answer.status_code == 403 and "error" in answer.json(), host
 
 
 @pytest.mark.parametrize(
@@ -42,13 +38,8 @@ def test_only_the_own_page_may_change_things(client, headers, status):
     assert client.delete("/api/classes/nothing", headers=headers).status_code == status
     rank = client.post("/api/rank", json={"tokens": ["x"]}, headers=headers)
     assert rank.status_code == status
-    assert client.get("/api/health", headers=headers).status_code == 200  # reading: the browser hides it from others
-
-
-def test_another_site_adds_nothing(client, service):
-    body = {"name": "plum", "parents": ["fruit"]}
-    assert client.post("/api/add", json=body, headers={"origin": "http://evil.example"}).status_code == 403
-    assert service.served(None).bundle.added == []
+    assert client.get("/api/health", headers=headers).status_code == (403 if status == 403 else 200)
+    assert client.get("/", headers=headers).status_code == 200  # a link on another site
 
 
 def test_all_addresses_but_no_foreign_names(service):
@@ -60,18 +51,13 @@ def test_all_addresses_but_no_foreign_names(service):
     assert client.get("/api/health", headers={"host": "evil.example"}).status_code == 403
 
 
-def test_a_named_host(service):
-    guard = Guard(None, host="192.168.1.7")
-    assert guard.is_ours("192.168.1.7:8000") and guard.is_ours("localhost") and not guard.is_ours("192.168.1.8")
-
-
-@pytest.mark.parametrize("path", ["/", "/docs", "/static/app.js", "/api/health", "/nowhere", "/openapi.json"])
-def test_every_answer_carries_the_security_headers(client, path):
-    headers = client.get(path).headers
-    policy = headers["content-security-policy"]
-    assert "default-src 'self'" in policy and "frame-ancestors 'none'" in policy and "unsafe" not in policy
-    assert headers["x-content-type-options"] == "nosniff"
-    assert headers["cross-origin-resource-policy"] == "same-origin"
+def test_every_answer_carries_the_security_headers(client):
+    for path in ("/", "/docs", "/static/app.js", "/api/health", "/nowhere", "/openapi.json"):
+        headers = client.get(path).headers
+        policy = headers["content-security-policy"]
+        assert "default-src 'self'" in policy and "frame-ancestors 'none'" in policy and "unsafe" not in policy, path
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["cross-origin-resource-policy"] == "same-origin"
 
 
 def test_a_refusal_carries_them_too(client):
@@ -98,8 +84,3 @@ def test_every_sample_has_its_licence():
         line = next(line for line in recorded.splitlines() if line.startswith(f"| {sample.name} "))
         assert "CC0" in line or "public domain" in line
         assert sample.stat().st_size <= 40_000
-
-
-def test_loopback():
-    assert all(map(is_loopback, ["127.0.0.1", "::1", "localhost", "127.9.9.9"]))
-    assert not any(map(is_loopback, ["0.0.0.0", "192.168.0.1", "example.org", "::"]))

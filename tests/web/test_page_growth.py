@@ -92,7 +92,7 @@ def test_teach_it_with_one_photo(page):
     kind.send_keys("rocket")
     page.until("return document.querySelector('.teach-kind [role=option] b')?.textContent === 'rocket'")
     kind.send_keys(Keys.ENTER)
-    page.until("return document.querySelector('#notice p')?.textContent === 'Learned: this is a falcon nine.'")
+    page.until("return document.querySelector('#notice p')?.textContent === 'Learned from this photo: falcon nine.'")
     page.settle()
     assert "falcon nine" in page.text(".answers-side")
     page.click(".notice-action")  # undo

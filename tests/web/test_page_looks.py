@@ -92,18 +92,6 @@ def test_colours_can_be_chosen_and_are_remembered(page):
     assert ground() == dark  # the system's choice counts where none was made
 
 
-def test_nothing_comes_from_elsewhere_and_little_at_all(page):
-    loaded = page.run("return performance.getEntriesByType('resource').map((e) => [e.name, e.decodedBodySize])")
-    page.sample("cat")
-    page.click("[data-view=explore]")
-    page.until("return document.querySelector('.topic')")
-    names = page.run("return performance.getEntriesByType('resource').map((entry) => entry.name)")
-    assert len(names) > 15
-    assert [name for name in names if not name.startswith((page.address, "blob:"))] == []
-    first = sum(size for name, size in loaded if "/static/" in name)  # what is needed to show the page
-    assert 50_000 < first < 400_000
-
-
 def test_on_a_phone_the_verdict_is_in_view(page):
     page.size(*browser.PHONE, phone=True)
     page.open()

@@ -8,7 +8,7 @@ from fastapi.testclient import TestClient
 from support.command_line import run_command
 from unseen.errors import UnseenError
 from unseen.web.app import create_app
-from unseen.web.token import check_token
+from unseen.web.guards import check_token
 
 TOKEN = "correct-horse"
 
@@ -18,7 +18,6 @@ def client(service):
     return TestClient(create_app(service, token=TOKEN), base_url="http://127.0.0.1:8000", follow_redirects=False)
 
 
-@pytest.mark.parametrize("path", ["/", "/api/health", "/metrics", "/openapi.json", "/static/index.html", "/nothing"])
 @pytest.mark.parametrize(
     "headers",
     [
@@ -31,14 +30,30 @@ def client(service):
         {"authorization": "Bearer corr\u00e9ct-horse".encode("latin-1")},
     ],
 )
-def test_without_it_nothing_is_answered(client, path, headers):
-    refused = client.get(path, headers=headers)
-    assert refused.status_code == 401 and refused.headers["www-authenticate"] == "Bearer"
-    assert "needs its token" in refused.json()["error"] and TOKEN not in refused.text
+def test_without_it_nothing_is_answered(client, headers):
+    for path in ("/", "/api/health", "/metrics", "/openapi.json", "/static/index.html", "/nothing"):
+        refused = client.get(path, headers=headers)
+        assert refused.status_code == 401 and refused.headers["www-authenticate"] == "Bearer", path
+        assert "needs its token" in refused.json()["error"] and TOKEN not in refused.text
 
 
 def test_programs_send_it_in_a_header(client):
     assert client.get("/api/health", headers={"authorization": f"Bearer {TOKEN}"}).status_code == 200
+
+
+def test_foreign_cookies_do_not_lock_out(client):
+    """Servers on other ports of this machine set cookies too, of the same name even, and not all are well formed."""
+    own = client.get(f"/?token={TOKEN}").headers["set-cookie"].partition(";")[0]
+    client.cookies.clear()
+    foreign = ["a[b]={x}", "unseen_token=other", "=", '"', "\u00e9=1", "x=a,b c"]
+    for cookie in (*foreign, "; ".join([*foreign, own]), "; ".join([own, *foreign])):
+        known = own in cookie
+        answer = client.get("/api/health", headers={"cookie": cookie.encode("latin-1")})
+        assert answer.status_code == (200 if known else 401), cookie
+        headers = {"cookie": cookie.encode("latin-1"), "authorization": f"Bearer {TOKEN}"}
+        assert client.get("/api/health", headers=headers).status_code == 200
+    headers = {"cookie": own, "authorization": "Bearer of-another-program"}
+    assert client.get("/api/health", headers=headers).status_code == 200
 
 
 def test_a_page_opened_with_it_once_is_remembered(client):
@@ -65,4 +80,11 @@ def test_tokens_that_cannot_be_used_are_refused(token):
     with pytest.raises(UnseenError, match="at least 8 characters"):
         check_token(token)
     done = run_command("serve", "nowhere", "--token", token)
+    assert done.code == 1 and "at least 8 characters" in done.err
+
+
+def test_an_empty_token_in_the_environment_is_a_mistake(monkeypatch):
+    """Of a script whose variable is empty: it would serve everybody."""
+    monkeypatch.setenv("UNSEEN_TOKEN", "")
+    done = run_command("serve", "nowhere", "--port", "0")
     assert done.code == 1 and "at least 8 characters" in done.err

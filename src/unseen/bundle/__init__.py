@@ -1,7 +1,7 @@
-"""A bundle: what training leaves and everything else reads; classes added, removed, renamed."""
+"""The bundle: the file that training writes and everything else reads; classes added, removed, renamed and taught."""
 
-from unseen.bundle.backbone_info import BackboneInfo
-from unseen.bundle.core import Bundle
-from unseen.bundle.growth import add, remove, rename
+from unseen.bundle.bundle import Bundle
+from unseen.bundle.grow import add, remove, rename
+from unseen.bundle.records import NetworkInfo
 
-__all__ = ["BackboneInfo", "Bundle", "add", "remove", "rename"]
+__all__ = ["Bundle", "NetworkInfo", "add", "remove", "rename"]

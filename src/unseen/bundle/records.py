@@ -1,71 +1,67 @@
-"""What a bundle tells of how it was made: saved together as `details` of its bundle.json."""
+"""What a bundle records of how it was made: which network, what training took, what was calibrated and taught."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from unseen.methods.records import FitRecord
-from unseen.probability.numbers import ProbabilityNumbers
-from unseen.runtime.records import Record
+import numpy as np
+
+from unseen.methods.base import FitRecord, Record
+
+if TYPE_CHECKING:
+    from unseen.networks.base import Network
+
+
+@dataclass
+class NetworkInfo:
+    """Which network the classifiers belong to: enough to load it again, and to see whether it is still the same."""
+
+    name: str
+    checksum: str
+    num_features: int
+    class_ids: list[str]  # in the order of its outputs
+    layer: str | None = None  # the last linear layer, where the network does not tell
+    transform: dict[str, Any] | None = None  # how photos are prepared
+    weights: str | None = None  # the file of weights, where they are the user's own
+    finetuned: bool = False
+
+    @classmethod
+    def of(cls, network: Network) -> NetworkInfo:
+        file = network.weights_file
+        return cls(
+            name=network.name,
+            checksum=network.checksum,
+            num_features=network.num_features,
+            class_ids=list(network.class_ids),
+            layer=getattr(network, "layer", None),
+            transform=json.loads(json.dumps(network.transform.to_dict())),
+            weights=str(Path(file).resolve()) if file else None,
+        )
 
 
 @dataclass(frozen=True)
 class Holdout(Record):
-    """The check on hidden seen classes: how often a class's own known classifier is found again.
+    """The check on hidden seen classes: how often a class's own known classifier is found again, in per cent.
 
-        hit@k = 100 * share of classes i with  cos(known_i, predicted_i)  among the k largest  cos(known_i, predicted_j)
-
-    Args:
-        classes: How many were hidden.
-        hit_1: Hit@1 in per cent; None where the method predicts no classifiers for hidden classes.
-        hit_5: Hit@5 likewise.
-
-    >>> import unseen
-    >>> unseen.Holdout(classes=10, hit_1=40.0, hit_5=90.0).to_json()
-    {'classes': 10, 'hit@1': 40.0, 'hit@5': 90.0}
+    hit@k = 100 * share of classes i with  cos(known_i, predicted_i)  among the k largest  cos(known_i, predicted_j)
     """
 
-    classes: int
-    hit_1: float | None = field(metadata={"key": "hit@1"})
+    classes: int  # how many were hidden
+    hit_1: float | None = field(metadata={"key": "hit@1"})  # None: the method predicts none for hidden classes
     hit_5: float | None = field(metadata={"key": "hit@5"})
 
 
 @dataclass(frozen=True)
-class PhotoCheck(Record):
-    """The network's own accuracy on a few photos of its classes: whether they reach it as it expects them."""
-
-    photos: int
-    classes: int
-    accuracy: float  # per cent
-    expected: float  # per cent: the mean of the network's confidence in its choice
-    unreadable: int = 0
-    better: dict[str, Any] | None = None  # a transform with which it is clearly more often right
-    better_accuracy: float | None = None
-
-
-@dataclass(frozen=True)
 class TrainingRecord(Record):
-    """What stage 1 took, with loading and hold-out check; `unseen.FitRecord` tells what the method itself did.
+    """What stage 1 took, with loading and hold-out check; `FitRecord` has what the method itself did."""
 
-    Args:
-        seconds: Wall-clock time, before an interruption too.
-        peak_memory_mb: The most memory held; None where the system does not tell.
-        holdout: The check on hidden seen classes, if one was asked for.
-        photo_check: The network's accuracy on labelled photos, if some were given.
-
-    >>> import unseen
-    >>> saved = {"train_seconds": 1.5, "holdout": {"classes": 10, "hit@1": 40.0, "hit@5": 90.0}}
-    >>> record = unseen.TrainingRecord.from_json(saved)
-    >>> record.seconds, record.holdout.hit_1
-    (1.5, 40.0)
-    """
-
-    seconds: float | None = field(default=None, metadata={"key": "train_seconds"})
-    peak_memory_mb: float | None = None
+    seconds: float | None = field(default=None, metadata={"key": "train_seconds"})  # those before an interruption too
+    peak_memory_mb: float | None = None  # None: the system does not tell
     holdout: Holdout | None = field(default=None, metadata={"record": Holdout})
-    photo_check: PhotoCheck | None = field(default=None, metadata={"record": PhotoCheck})
 
 
 @dataclass(frozen=True)
@@ -78,99 +74,84 @@ class Validation(Record):
 
 @dataclass(frozen=True)
 class FinetuneRecord(Record):
-    """Stage 2: how it was run and what it saw.
+    """How stage 2 was run, and on which photos."""
 
-    Args:
-        epochs: How many were done.
-        steps: How often the weights were changed.
-        photos: How many there were to learn from.
-        seconds: Wall-clock time, before an interruption too.
-        photos_per_s: How fast they were learned from.
-        processes: How many worked on it together.
-        settings: Those of `unseen.FinetuneSettings`.
-        best_validation: The best accuracy on the photos kept aside, and after which epoch; None without such photos.
-        peak_memory_mb: The most memory held; None where the system does not tell.
-        validation_photos: How many were kept aside.
-        unreadable: How many photos could not be read.
-        unreadable_photos: The first of them, each with its reason.
-        empty_classes: Folders without a photo.
-        skipped_classes: Folders of classes that are not seen ones.
-        seed: From which all chance followed.
-        made_from: Checksums of network, classifiers and list of photos.
-
-    >>> import unseen
-    >>> record = unseen.FinetuneRecord(
-    ...     epochs=2, steps=8, photos=256, seconds=16.0, photos_per_s=32.0, processes=1, settings={"batch": 64},
-    ...     best_validation=None, peak_memory_mb=None,
-    ... )
-    >>> unseen.FinetuneRecord.from_json(record.to_json()) == record
-    True
-    """
-
-    epochs: int
-    steps: int
-    photos: int
-    seconds: float
+    epochs: int  # that were done
+    steps: int  # how often the weights were changed
+    photos: int  # to learn from
+    seconds: float  # those before an interruption too
     photos_per_s: float
-    processes: int
-    settings: dict[str, Any]
+    processes: int  # that worked on it together
+    settings: dict[str, Any]  # of `unseen.FinetuneSettings`
     best_validation: Validation | None = field(metadata={"record": Validation})
     peak_memory_mb: float | None
-    validation_photos: int = 0
-    unreadable: int = 0
-    unreadable_photos: list[str] = field(default_factory=list)
-    empty_classes: int = 0
-    skipped_classes: int = 0
+    validation_photos: int = 0  # kept aside
+    unreadable: int = 0  # photos
+    unreadable_photos: list[str] = field(default_factory=list)  # the first of them, each with its reason
+    empty_classes: int = 0  # folders without a photo
+    skipped_classes: int = 0  # folders of classes that are not seen ones
     seed: int | None = None
-    made_from: dict[str, str] = field(default_factory=dict)
+    made_from: dict[str, str] = field(default_factory=dict)  # checksums of network, classifiers and list of photos
+
+
+CONFIDENCES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98)
+"""The confidences for which a calibration keeps an exponent each; between them they are interpolated."""
+
+
+@dataclass(frozen=True)
+class ProbabilityNumbers(Record):
+    """What `unseen calibrate` learns on hidden seen classes; `unseen.answers.probability` has the formulas."""
+
+    seen_sharpness: float  # a, the inverse temperature of the network's logits
+    unseen_sharpness: float  # b, that of the method's scores in units of their spread
+    climb: float  # h, the share of unseen probability that climbs up from seen classes
+    gate_slope: float  # how fast the gate opens as the network's response grows
+    gate_centre: float  # the response at which it is half open, but for the offset
+    gate_lean: float  # weight of the method's seen/unseen log-odds in the gate
+    gate_offset: float  # the balance between seen and unseen classes, as log-odds
+    exponents: Sequence[float]  # for each of CONFIDENCES, how careful a verdict is
 
 
 @dataclass(frozen=True)
 class CalibrationRecord(Record):
     """What was chosen on hidden seen classes.
 
-        score of class u = projection(f) . classifiers[u] - seen_shift [u is seen]
-        the photo shows a seen class where  max over c of softmax(W f + b)_c >= novelty_threshold
-
-    Args:
-        seen_shift: What is taken off the scores of seen classes.
-        novelty_threshold: Of the network's confidence over its own classes, 0..1.
-        harmonic_on_hidden: Harmonic mean of seen and hidden accuracy in per cent, with the shift.
-        harmonic_without: The same without it.
-        hidden_classes: How many seen classes played the unseen ones.
-        photos: How many photos it was chosen on.
-        novelty_auroc: How well confidence tells hidden classes from the others, 0.5 (not at all) to 1.
-        harm: The points of accuracy on seen classes that the balance may cost at most.
-        effect: What it changed on the photos that it was fitted on.
-        probability: What turns scores into probabilities.
-
-    >>> import unseen
-    >>> record = unseen.CalibrationRecord(seen_shift=0.25, novelty_threshold=0.5, hidden_classes=200)
-    >>> record.to_json()
-    {'seen_shift': 0.25, 'novelty_threshold': 0.5, 'hidden_classes': 200}
+    score of class u = projection(f) . classifiers[u] - seen_shift [u is seen]
+    the photo shows a seen class where  max over c of softmax(W f + b)_c >= novelty_threshold
     """
 
     seen_shift: float
-    novelty_threshold: float
-    harmonic_on_hidden: float | None = None
-    harmonic_without: float | None = None
-    hidden_classes: int | None = None
-    photos: int | None = None
-    novelty_auroc: float | None = None
-    harm: float | None = None
-    effect: dict[str, Any] | None = None
+    novelty_threshold: float  # of the network's confidence over its own classes, 0..1
+    harmonic_on_hidden: float | None = None  # of seen and hidden accuracy in per cent, with the shift
+    harmonic_without: float | None = None  # without it
+    hidden_classes: int | None = None  # seen classes that stood in for unseen ones
+    photos: int | None = None  # that it was chosen on
+    novelty_auroc: float | None = None  # how well confidence separates hidden classes, 0.5 (not at all) to 1
+    harm: float | None = None  # points of accuracy on seen classes that the balance may cost at most
+    effect: dict[str, Any] | None = None  # what it changed on the photos that it was fitted on
     probability: ProbabilityNumbers | None = field(default=None, metadata={"record": ProbabilityNumbers})
 
 
-@dataclass(frozen=True)
-class TaughtRecord(Record):
-    """A class that was taught with photos, without the arrays that are kept of them."""
+@dataclass(frozen=True, eq=False)
+class Taught:
+    """What a bundle keeps of the photos a class was taught with (never the photos), and the classifier without them."""
 
-    id: str
-    photos: int
-    checksums: list[str]
-    trust: float | None = None  # before the first photo
-    answered: bool | None = None  # False: the method had no answer for it
+    mean: np.ndarray  # D, float64: of the photos' features
+    checksums: tuple[str, ...]  # one for each photo
+    predicted: np.ndarray  # E, float32: the classifier before the first photo
+    trust: float | None = None  # in that classifier; None where the method cannot tell
+    answered: bool = True  # whether the method had an answer for the class
+
+    @property
+    def photos(self) -> int:
+        return len(self.checksums)
+
+    def to_json(self, id: str) -> dict[str, Any]:
+        """All but the arrays."""
+        about: dict[str, Any] = {"id": id, "photos": self.photos, "checksums": list(self.checksums)}
+        if self.trust is not None:
+            about["trust"] = self.trust
+        return about if self.answered else about | {"answered": False}
 
 
 @dataclass(frozen=True)
@@ -182,18 +163,29 @@ class Records:
     finetuning: FinetuneRecord | None
     calibration: CalibrationRecord | None
     guessed: list[str]
-    taught: list[TaughtRecord] = field(default_factory=list)
+    taught: dict[str, Taught] = field(default_factory=dict)
+    prior: dict[str, Any] | None = None  # of `unseen.answers.prior`, where the user stored one
 
     @classmethod
-    def from_details(cls, details: Mapping[str, Any]) -> Records:
-        """What `to_details` gave; what this version does not know stays among the method's own facts."""
-        rest = dict(details)
+    def from_details(cls, details: Mapping[str, Any], taught: Mapping[str, np.ndarray] | None = None) -> Records:
+        """What `to_details` gave, with the arrays of what was `taught`: `mean` and `predicted`, a row for each class.
+
+        What this version does not know stays among the method's own facts.
+        """
+        rest, arrays = dict(details), taught or {}
         finetuning, calibration = rest.pop("finetune", None), rest.pop("calibration", None)
         keys = [item.metadata.get("key", item.name) for item in fields(TrainingRecord) if item.name != "extra"]
         training = {key: rest.pop(key) for key in keys if key in rest}
+        rows = zip(rest.pop("taught", ()), arrays.get("mean", ()), arrays.get("predicted", ()), strict=True)
         return cls(
             guessed=list(rest.pop("text_guessed", ())),
-            taught=[TaughtRecord.from_json(saved) for saved in rest.pop("taught", ())],
+            prior=rest.pop("prior", None),
+            taught={
+                about["id"]: Taught(
+                    mean, tuple(about["checksums"]), row, about.get("trust"), about.get("answered", True)
+                )
+                for about, mean, row in rows
+            },
             training=TrainingRecord.from_json(training),
             finetuning=None if finetuning is None else FinetuneRecord.from_json(finetuning),
             calibration=None if calibration is None else CalibrationRecord.from_json(calibration),
@@ -208,6 +200,8 @@ class Records:
             details["finetune"] = self.finetuning.to_json()
         if self.calibration is not None:
             details["calibration"] = self.calibration.to_json()
+        if self.prior is not None:
+            details["prior"] = self.prior
         if self.taught:
-            details["taught"] = [record.to_json() for record in self.taught]
+            details["taught"] = [taught.to_json(id) for id, taught in self.taught.items()]
         return details

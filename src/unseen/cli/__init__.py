@@ -1,4 +1,4 @@
-"""The command line. One module a command; each imports the library only when it runs, so that --help is instant."""
+"""The command line: one module for each command, which parses, calls the library and prints."""
 
 from unseen.cli.app import main
 

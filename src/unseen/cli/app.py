@@ -9,52 +9,67 @@ from __future__ import annotations
 import atexit
 import functools
 import gc
+import inspect
 import io
 import json
+import logging
 import math
-import re
+import os
+import signal
 import sys
 from collections.abc import Callable
 from importlib import import_module
-from typing import Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.markup import escape
+from rich.table import Table
+from typer import Option
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from unseen import __version__
+from unseen._util.safe_text import SafeConsole, visible
 from unseen.errors import UnseenError
+
+if TYPE_CHECKING:
+    from unseen.methods.registry import Setting
 
 # Command -> its module and its line in --help, in the order of --help. A module is imported when its command is run.
 COMMANDS = {
-    "demo": ("demo", "See it work: predict 21,842 classifiers, check them, and label sample photos."),
+    "demo": ("classify", "See it work: predict 21,842 classifiers, check them, and label sample photos."),
     "classify": ("classify", "Label photos with any class, seen or unseen."),
     "serve": ("serve", "Open a local web page: drop photos, compare bundles, add classes."),
     "train": ("train", "Predict a classifier for every class of a hierarchy."),
     "evaluate": ("evaluate", "Measure Hit@k on photos sorted by class."),
-    "calibrate": ("calibrate", "Choose the balance between seen and unseen classes."),
-    "features": ("features", "Compute the features of a folder of photos once and keep them."),
-    "finetune": ("finetune", "Finetune the network under its predicted classifiers (the paper's second stage)."),
+    "calibrate": ("train", "Choose the balance between seen and unseen classes."),
+    "features": ("evaluate", "Compute the features of a folder of photos once and keep them."),
+    "finetune": ("train", "Finetune the network under its predicted classifiers (the paper's second stage)."),
     "add": ("grow", "Add classes to a bundle without training."),
-    "teach": ("teach", "Teach classes of a bundle with a few photos, without training."),
+    "teach": ("grow", "Teach classes of a bundle with a few photos, without training."),
     "remove": ("grow", "Remove classes from a bundle."),
     "rename": ("grow", "Rename a class of a bundle."),
-    "taxonomy": ("taxonomy", "Look at a class hierarchy, check it, or get one for a list of names."),
-    "export": ("export", "Write network and classes as one file that runs without unseen."),
-    "compare": ("compare", "Train and evaluate all methods on the same data."),
-    "reproduce": ("reproduce", "Run a table of the paper and compare it with the published figures."),
-    "report": ("reproduce", "Make the report again from saved results."),
-    "bench": ("bench", "Measure how fast this machine is."),
+    "hierarchy": ("hierarchy", "Look at a class hierarchy, check it, or get one for a list of names."),
+    "export": ("info", "Write network and classes as one file that runs without unseen."),
+    "compare": ("tables", "Train and evaluate all methods on the same data."),
+    "reproduce": ("tables", "Run a table of the paper and compare it with the published figures."),
+    "report": ("tables", "Make the report again from saved results."),
+    "bench": ("tables", "Measure how fast this machine is."),
     "info": ("info", "Show versions, data and devices, or what a bundle contains."),
 }
+# Former names of options and commands, which keep working.
+ALIASES = {"backbone": "network", "graph": "hierarchy", "images": "photos", "sure": "confidence"}
+ALIASES |= {"taxonomy": "hierarchy"}
 SETTINGS: dict[str, Any] = {
     "no_args_is_help": True,
     "add_completion": False,
     "rich_markup_mode": "rich",
     "pretty_exceptions_enable": False,
-    "context_settings": {"help_option_names": ["-h", "--help"]},
+    "context_settings": {
+        "help_option_names": ["-h", "--help"],
+        "token_normalize_func": lambda token: ALIASES.get(token, token),
+    },
 }
 _loaded: dict[str, typer.Typer] = {}  # what the modules that were imported have registered
 
@@ -67,8 +82,9 @@ class LazyCommands(TyperGroup):
         super().__init__(**settings)
 
     def resolve_command(self, ctx, args):
-        if args[0] in COMMANDS:
-            self.commands[args[0]] = load_command(args[0])
+        name = ALIASES.get(args[0], args[0])
+        if name in COMMANDS:
+            self.commands[name] = load_command(name)
         return super().resolve_command(ctx, args)
 
 
@@ -90,40 +106,62 @@ def _show_version(wanted: bool) -> None:
 @app.callback()
 def unseen(
     version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+        bool, Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
     """Teach an image classifier classes it was never shown, from the class hierarchy and the class names alone."""
 
 
-stdout = Console(emoji=False)  # the ":boom" of module:boom is a name
-stderr = Console(stderr=True, emoji=False, soft_wrap=True)  # a message is one line of a log, however narrow the screen
+stdout = SafeConsole(emoji=False)  # the ":boom" of module:boom is a name
+stderr = SafeConsole(
+    stderr=True, emoji=False, soft_wrap=True
+)  # a message is one line of a log, however narrow the screen
 
-JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output and nothing else.")]
+JsonFlag = Annotated[bool, Option("--json", help="Print one JSON object on standard output and nothing else.")]
+VerboseFlag = Annotated[bool, Option("--verbose", "-v", help="Also show details of what is being done.")]
+QuietFlag = Annotated[bool, Option("--quiet", "-q", help="Show warnings and errors only.")]
 
 
-def command(name: str, *, group: typer.Typer | None = None, examples: str = "") -> Callable:
-    """Register a function as a command: its examples go below --help, its `UnseenError`s become one line and exit 1."""
+def command(
+    name: str, *, group: typer.Typer | None = None, examples: str = "", settings: type | None = None
+) -> Callable:
+    """Register a function as a command: its examples go below --help, its `UnseenError`s become one line and exit 1.
+
+    Each field of the dataclass `settings` becomes an option; the function gets them as its argument `settings`.
+    """
+    fields: list[Setting] = []
+    if settings is not None:
+        from unseen.methods.registry import list_settings  # with NumPy, which --help does not need
+
+        fields = list_settings(settings)
     if group is None:
         group = _loaded[name] = typer.Typer(**SETTINGS)
 
     def register(function: Callable) -> Callable:
         @functools.wraps(function)
-        def run(*args, **kwargs):
+        def run(*args, verbose: bool = False, quiet: bool = False, **kwargs):
+            _show_log(verbose, quiet)
             try:
+                if settings is not None:
+                    kwargs["settings"] = settings(**{field.name: kwargs.pop(field.name) for field in fields})
                 return function(*args, **kwargs)
             except UnseenError as error:
-                _fail(with_options(error))
-                raise typer.Exit(1) from None
+                _fail(str(error))
             except BrokenPipeError:
-                raise typer.Exit(1) from None
+                pass
             except OSError as error:  # a name that is too long, a folder that may not be read
                 _fail(f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error))
-                raise typer.Exit(1) from None
             except KeyboardInterrupt:
+                signal.signal(signal.SIGINT, lambda *_: os._exit(1))  # a second one ends it at once, in silence
                 stderr.print("stopped.")
-                raise typer.Exit(1) from None
+            raise typer.Exit(1)
 
+        flags = [_parameter("verbose", VerboseFlag, False), _parameter("quiet", QuietFlag, False)]
+        signature = inspect.signature(run, eval_str=True)
+        parameters = [parameter for name, parameter in signature.parameters.items() if name != "settings"]
+        parameters += [*(_option(field) for field in fields), *flags]
+        run.__signature__ = signature.replace(parameters=parameters)  # pyright: ignore[reportAttributeAccessIssue]
+        run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         lines = [line.strip() for line in examples.strip().splitlines() if line.strip()]
         epilog = "[bold]Examples[/bold]\n\n" + "\n\n".join(f"  $ {line}" for line in lines) if lines else None
         group.command(name, epilog=epilog)(run)
@@ -132,20 +170,39 @@ def command(name: str, *, group: typer.Typer | None = None, examples: str = "") 
     return register
 
 
+def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def _option(field: Setting) -> inspect.Parameter:
+    """The option for a field of a settings dataclass, with its type, default, lower limit and help."""
+    kind = Path if field.kind is Any else field.kind
+    least = {"of at least 0": 0, "of at least 1": 1}.get(field.limit.words)
+    option = Option(help=field.help, min=least if kind is int else None)
+    optional = field.optional or field.default is None
+    return _parameter(field.name, Annotated[kind | None if optional else kind, option], field.default)
+
+
+class LogHandler(logging.Handler):
+    """Shows the library's messages on standard error, without markup: they name files."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.levelno >= logging.WARNING:
+            stderr.print("warning:", style="yellow", end=" ", highlight=False)
+        tell(self.format(record))
+
+
+def _show_log(verbose: bool, quiet: bool) -> None:
+    logger = logging.getLogger("unseen")
+    logger.handlers = [LogHandler()]
+    first = os.environ.get("RANK", "0") == "0"  # under torchrun one process speaks for all
+    logger.setLevel(logging.WARNING if quiet or not first else logging.DEBUG if verbose else logging.INFO)
+
+
 def command_group(name: str, help: str) -> typer.Typer:
-    """A command that has commands of its own: `unseen taxonomy check`."""
+    """A command that has commands of its own: `unseen hierarchy check`."""
     _loaded[name] = typer.Typer(help=help, **SETTINGS)
     return _loaded[name]
-
-
-def with_options(error: UnseenError) -> str:
-    """The error's message, with options of the command line in place of the Python arguments that it names."""
-    message = str(error)
-    for argument in error.arguments:
-        name, _, value = argument.partition("=")
-        option = f"--{name.replace('_', '-')}" + ("" if value in ("", "True") else f" {value.strip(chr(39))}")
-        message = re.sub(rf"(?<![\w-]){re.escape(argument)}(?!\w)", lambda _, option=option: option, message)
-    return message
 
 
 def _fail(message: str) -> None:
@@ -161,7 +218,7 @@ def emit(result: dict[str, Any], as_json: bool, show: Callable[[], None] | None 
             text.encode(sys.stdout.encoding or "utf-8")
         except UnicodeEncodeError:  # such as the name of a file that is not UTF-8
             text = json.dumps(_plain(result), allow_nan=False)
-        sys.stdout.write(text + "\n")
+        sys.stdout.write(visible(text) + "\n")  # JSON has the same escapes
         sys.stdout.flush()
     elif show is not None:
         show()
@@ -177,8 +234,21 @@ def escaped(name: Any) -> str:
     return escape(str(name))
 
 
+def show_line(text: str) -> None:
+    """A result, on one line of standard output however narrow the screen."""
+    stdout.print(text, soft_wrap=True)
+
+
+def show_facts(title: Any, facts: dict[str, str]) -> None:
+    """A table of names and texts from outside."""
+    table = Table(show_header=False, title=escaped(title), title_justify="left")
+    for name, text in facts.items():
+        table.add_row(name, escaped(text))
+    stdout.print(table)
+
+
 def tell(message: str) -> None:
-    """A message on standard error just as it is, such as the library's, which name files: no markup."""
+    """A message on standard error without markup: the library's messages name files."""
     stderr.print(message, markup=False, highlight=False)
 
 

@@ -1,4 +1,4 @@
-"""`unseen evaluate`: the paper's figures for a bundle, on photos by class."""
+"""`unseen evaluate` and `unseen features`: figures for a bundle on photos by class; photos to features on disk."""
 
 from __future__ import annotations
 
@@ -7,127 +7,116 @@ from typing import Annotated
 
 import typer
 from rich.table import Table
+from typer import Option
 
-from unseen.cli.app import JsonFlag, command, emit, escaped, stdout, tell
-from unseen.cli.options import CANDIDATES_HELP, DeviceOption, FeaturesOption, TrustCodeOption
+from unseen._util.names import list_some
+from unseen.cli import options
+from unseen.cli.app import JsonFlag, command, emit, escaped, show_line, stdout, tell
+from unseen.errors import UnseenError
 
 
 @command(
     "evaluate",
     examples="""
-    unseen evaluate my-bundle --images photos/unseen --candidates 2-hops
-    unseen evaluate calibrated --images photos/unseen --candidates any --sure 0.9
-    unseen evaluate my-bundle --images photos/unseen --candidates all --with-seen
-    unseen evaluate my-bundle --images photos/seen-val --candidates 2-hops --with-seen
-    unseen evaluate my-bundle --images photos/unseen --images photos/seen-val --candidates 2-hops+1K --seen-shift 0.5
-    unseen evaluate calibrated --images photos/unseen --images photos/seen-val --candidates 2-hops+1K --novelty auto
+    unseen evaluate my-bundle --photos photos/unseen --candidates 2-hops
+    unseen evaluate calibrated --photos photos/unseen --candidates any --confidence 0.9
+    unseen evaluate my-bundle --photos photos/unseen --candidates all --with-seen
+    unseen evaluate my-bundle --photos photos/seen-val --candidates 2-hops --with-seen
+    unseen evaluate my-bundle --photos photos/unseen --photos photos/seen-val --candidates 2-hops+1K --seen-shift 0.5
+    unseen evaluate calibrated --photos photos/unseen --photos photos/seen-val --candidates 2-hops+1K --novelty auto
     unseen evaluate sounds --features hidden.npz --candidates unseen
-    unseen evaluate my-bundle --images photos/unseen --candidates hops:2 --ties pessimistic --json
-    torchrun --nproc-per-node 8 -m unseen evaluate my-bundle --images features --candidates all --json
+    unseen evaluate my-bundle --photos photos/unseen --candidates hops:2 --ties pessimistic --json
+    torchrun --nproc-per-node 8 -m unseen evaluate my-bundle --photos features --candidates all --json
     """,
 )
 def evaluate(
-    bundle: Annotated[Path, typer.Argument(help="The bundle.")],
-    images: Annotated[
-        list[Path] | None, typer.Option(help="DIR/<id or name>/* or a feature store; may be repeated.")
-    ] = None,
-    features: FeaturesOption = None,
-    candidates: Annotated[str, typer.Option(help=CANDIDATES_HELP)] = "unseen",
-    with_seen: Annotated[bool, typer.Option(help="Add the seen classes to the candidates (+1K).")] = False,
-    seen_shift: Annotated[
-        str | None,
-        typer.Option(
-            help="Rank by score, less this for seen classes; `auto`: what `unseen calibrate` chose. By default a "
-            "calibrated bundle ranks by probability."
-        ),
-    ] = None,
+    bundle: options.Bundle,
+    photos: Annotated[list[Path] | None, Option(help="DIR/<id or name>/* or a feature store; repeatable.")] = None,
+    features: options.Features = None,
+    candidates: Annotated[str, Option(help=options.CANDIDATES_HELP)] = "unseen",
+    with_seen: Annotated[bool, Option(help="Add the seen classes to the candidates (+1K).")] = False,
+    seen_shift: Annotated[str | None, Option(help="Rank by score, minus this (or `auto`) for seen classes.")] = None,
     novelty: Annotated[
-        str | None,
-        typer.Option(
-            help="Also evaluate with a novelty detector: photos for which the network's confidence reaches this "
-            "threshold compete among seen classes only, the others among unseen ones; `auto`: what "
-            "`unseen calibrate` chose."
-        ),
+        str | None, Option(help="Also with a novelty detector: the confidence (or `auto`) that parts seen from unseen.")
     ] = None,
     photos_of: Annotated[
-        str,
-        typer.Option(
-            help="Which photos count with --with-seen or +1K: unseen, seen, both; auto: in each folder those of the "
-            "list, and those of seen classes only where it has no others."
-        ),
+        str, Option(help="Which photos count with --with-seen or +1K: unseen, seen, both; auto: those of the list.")
     ] = "auto",
-    sure: Annotated[float, typer.Option(help="The sureness of the verdicts that are judged.")] = 0.9,
-    verdicts: Annotated[bool, typer.Option(help="Judge verdicts too, which takes most of the time.")] = True,
-    ties: Annotated[str, typer.Option(help="realistic, optimistic or pessimistic (the authors' way).")] = "realistic",
-    per_class: Annotated[bool, typer.Option(help="Also report every class.")] = False,
-    workers: Annotated[int, typer.Option(min=0, help="Processes that decode photos.")] = 2,
-    trust_code: TrustCodeOption = False,
-    device: DeviceOption = "auto",
+    confidence: options.Confidence = 0.9,
+    prior: Annotated[str, Option(help=options.PRIOR_HELP)] = "uniform",
+    verdicts: Annotated[bool, Option(help="Also evaluate verdicts (slower).")] = True,
+    ties: Annotated[str, Option(help="realistic, optimistic or pessimistic (the authors' way).")] = "realistic",
+    per_class: Annotated[bool, Option(help="Also report every class.")] = False,
+    table: Annotated[Path | None, Option(help="A .csv or .parquet for a row of each photo.")] = None,
+    workers: options.Workers = 2,
+    trust_code: options.TrustCode = False,
+    device: options.Device = "auto",
     json_: JsonFlag = False,
 ) -> None:
     """Measure Hit@k on the photos of DIR/<class id>/*, averaged over photos and over classes."""
-    from unseen.classifier import load
-    from unseen.evaluation.protocol import evaluate_lists
-    from unseen.runtime.processes import Processes
+    from unseen._util.processes import Processes
+    from unseen.evaluation.table import check_table_path
+    from unseen.model import load
 
-    sources = [*(images or []), *([features] if features else [])]
+    sources = [*(photos or []), *([features] if features else [])]
     if not sources:
-        raise typer.BadParameter("name the photos with --images DIR, or features with --features FILE")
+        raise typer.BadParameter("name the photos with --photos DIR, or features with --features FILE")
+    if table is not None:
+        check_table_path(table)
     with Processes(device) as processes:  # alone, or one of torchrun's
-        first = processes.rank == 0
         model = load(bundle, device=str(processes.device), trust_code=trust_code)
-        result = evaluate_lists(
-            model,
+        result = model.evaluate(
             sources,
-            [candidates],
-            with_seen,
-            None if seen_shift is None else number_or_text(seen_shift),
-            ties,
-            novelty=None if novelty is None else number_or_text(novelty),
+            candidates,
             workers=workers,
-            show_progress=first,
-            say=tell if first else lambda message: None,
-            photos_of=photos_of,
-            sure=sure if verdicts else None,
             processes=processes,
-        )[0]
-    if first:
+            with_seen=with_seen,
+            seen_shift=number_or_text(seen_shift),
+            ties=ties,
+            novelty=number_or_text(novelty),
+            photos_of=photos_of,
+            confidence=confidence if verdicts else None,
+            photo_names=table is not None,
+            prior=prior,
+        )
+    if processes.rank == 0:
+        if table is not None:
+            result.table.save(table)
+            tell(f"a row for each photo: {table}")
         emit(result.as_dict(per_class), json_, lambda: _show(result, per_class))
 
 
-def number_or_text(typed: str) -> float | str:
+def number_or_text(typed: str | None) -> float | str | None:
     """A number where it is one; what else it may be, such as `auto`, the library knows."""
     try:
-        return float(typed)
+        return None if typed is None else float(typed)
     except ValueError:
         return typed
 
 
 def _show(result, per_class: bool) -> None:
-    title = f"{escaped(result.candidates)}: {result.candidate_classes:,} candidates, ties {result.ties}"
+    about = f"{result.candidate_classes:,} candidates, prior {result.prior}, ties {result.ties}"
+    title = f"{escaped(result.candidates)}: {about}"
     table = Table("Hit@k (%)", *(key.removeprefix("hit@") for key in result.image), title=title, title_justify="left")
     for name, figures in (("over images", result.image), ("over classes", result.class_)):
         table.add_row(name, *(f"{value:.1f}" for value in figures.values()))
     stdout.print(table)
-    stdout.print(
+    show_line(
         f"{result.images:,} photos of {result.classes:,} classes (the list has {result.listed_classes:,}); "
-        f"{result.unreadable} unreadable, {result.skipped_classes} folders skipped",
-        soft_wrap=True,
+        f"{result.unreadable} unreadable, {result.skipped_classes} folders skipped"
     )
     if result.generalised:
         figures = result.generalised["class"]
-        stdout.print(
+        show_line(
             f"generalised, over classes: seen {figures['seen']}, unseen {figures['unseen']}, "
-            f"harmonic mean {figures['harmonic']}, AUSUC {figures['ausuc']}",
-            soft_wrap=True,
+            f"harmonic mean {figures['harmonic']}, AUSUC {figures['ausuc']}"
         )
     if result.novelty:
         figures = result.novelty
-        stdout.print(
+        show_line(
             f"with a novelty detector at {figures['threshold']:.4g}, over classes: seen {figures['seen']}, unseen "
             f"{figures['unseen']}, harmonic mean {figures['harmonic']}; recognised correctly: "
-            f"{figures['seen_told_rightly']} % of seen photos, {figures['unseen_told_rightly']} % of unseen ones",
-            soft_wrap=True,
+            f"{figures['seen_told_rightly']} % of seen photos, {figures['unseen_told_rightly']} % of unseen ones"
         )
     if result.verdict:
         _show_verdicts(result)
@@ -139,11 +128,80 @@ def _show(result, per_class: bool) -> None:
 
 
 def _show_verdicts(result) -> None:
-    verdict, told = result.verdict, result.hierarchical
-    stdout.print(
-        f"verdicts at sureness {verdict['sure']:g}{'' if result.calibrated else ', not calibrated'}: "
+    verdict, figures = result.verdict, result.hierarchical
+    show_line(
+        f"verdicts at confidence {verdict['sure']:g}{'' if result.calibrated else ', not calibrated'}: "
         f"{verdict['right']:.1f} % right, {verdict['information']:.2f} bits, {verdict['unknown']:.1f} % don't know\n"
-        f"hierarchical: precision@5 {told['precision@5']:.1f} %, F1 {told['f1']:.1f} %, mistakes "
-        f"{'-' if told['severity'] is None else told['severity']} steps up, area {told['area']:.3f}",
-        soft_wrap=True,
+        f"hierarchical: precision@5 {figures['precision@5']:.1f} %, F1 {figures['f1']:.1f} %, mistakes "
+        f"{'-' if figures['severity'] is None else figures['severity']} steps up, area {figures['area']:.3f}"
     )
+
+
+@command(
+    "features",
+    examples="""
+    unseen features --photos imagenet/train --out train-features
+    unseen features --photos photos/ --out photo-features --bundle my-bundle --precision fp32
+    unseen features --photos photos/ --out other-features --network timm/resnet50.a1_in1k --device cuda --batch 256
+    torchrun --nproc-per-node 8 -m unseen features --photos imagenet/fall11 --out all-features
+    """,
+)
+def features(
+    photos: Annotated[Path, Option(help="Photos by class: DIR/<id>/*.")],
+    out: Annotated[Path, Option(help="The feature store, a folder. An existing one is completed or updated.")],
+    network: options.Network = "efficientnet-lite0",
+    bundle: Annotated[Path | None, Option(help="Use the network of this bundle, finetuned or not.")] = None,
+    classes: options.Classes = None,
+    layer: options.Layer = None,
+    weights: options.Weights = None,
+    transform: options.Transform = None,
+    precision: Annotated[str | None, Option(help="fp16 (the default of a new store) or fp32.")] = None,
+    workers: Annotated[int | None, Option(min=0, help="Processes that read photos; by default up to 8.")] = None,
+    batch: Annotated[int | None, Option(min=1, help="Photos in a run; by default 16, on a GPU 128.")] = None,
+    retry_unreadable: Annotated[bool, Option("--retry-unreadable", help="Retry the unreadable files.")] = False,
+    trust_code: options.TrustCode = False,
+    prune: Annotated[bool, Option("--prune", help="Drop classes that have no folder in --photos.")] = False,
+    device: options.Device = "auto",
+    json_: JsonFlag = False,
+) -> None:
+    """Compute the features of a folder of photos once and keep them.
+
+    It can be interrupted, and photos can be added: run it again, and only what is missing is computed. A class whose
+    folder is gone stays in the store, unless --prune drops it.
+    """
+    from unseen._util.processes import Processes
+    from unseen.bundle import Bundle
+    from unseen.features import build_store
+
+    if bundle and (classes or layer or weights or transform):
+        beside = "--classes, --layer, --weights and --transform"
+        raise UnseenError(f"--bundle already says which network to use, and how: omit {beside}.")
+    with Processes(device) as processes:
+        if bundle is None:
+            chosen = options.load_network(network, classes, layer, weights, transform)
+        else:
+            chosen = Bundle.load(bundle).load_network(trust_code)
+        built = build_store(
+            photos,
+            out,
+            chosen.to(processes.device),
+            precision=precision,
+            batch=batch,
+            workers=workers,
+            retry_unreadable=retry_unreadable,
+            prune=prune,
+        )
+    if processes.rank > 0:  # of torchrun's processes one speaks
+        return
+    if built.unreadable:
+        tell(f"{built.unreadable:,} files could not be read: {out / 'unreadable.jsonl'} says which and why.")
+    for classes_there, what in (
+        (built.kept, f"not in {photos}, kept in the store. --prune drops such classes."),
+        (built.pruned, f"not in {photos}, dropped from the store."),
+        (built.unlisted, "the folder could not be read, the features from before are kept."),
+    ):
+        if classes_there:
+            tell(f"{list_some(classes_there)}: {what}")
+    result = built.as_dict()
+    done = f"{built.photos:,} photos of {built.classes:,} classes in {escaped(out)}, {built.new:,} of them new"
+    emit(result, json_, lambda: stdout.print(f"{done} ({result['photos_per_s']:,} photos/s)."))

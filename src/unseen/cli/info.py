@@ -1,19 +1,19 @@
-"""`unseen info`: what is installed, what is embedded, what this machine offers; or what a bundle holds."""
+"""`unseen info` and `unseen export`: what is installed and what a bundle holds; a bundle as a file for other tools."""
 
 from __future__ import annotations
 
 import platform
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
-import typer
 from rich.table import Table
+from typer import Argument, Option
 
-from unseen.cli.app import JsonFlag, command, emit, escaped, stdout
-from unseen.cli.options import TrustCodeOption
-from unseen.runtime.text import count_of_photos
+from unseen._util.names import count_of_photos
+from unseen.cli import options
+from unseen.cli.app import JsonFlag, command, emit, escaped, show_facts, stdout
 
 PACKAGES = ("torch", "numpy", "scipy", "safetensors", "pillow", "typer", "rich", "pooch")
 EXTRAS = {  # extra -> the module that shows that it is there, and what it is for
@@ -28,32 +28,30 @@ EXTRAS = {  # extra -> the module that shows that it is there, and what it is fo
 
 @command("info", examples="unseen info\nunseen info my-bundle\nunseen info --json")
 def info(
-    bundle: Annotated[Path | None, typer.Argument(help="A bundle to describe, instead of the installation.")] = None,
-    trust_code: TrustCodeOption = False,
+    bundle: Annotated[Path | None, Argument(help="A bundle to describe, instead of the installation.")] = None,
+    trust_code: options.TrustCode = False,
     json_: JsonFlag = False,
 ) -> None:
     """Show versions, data with licences and checksums, devices and optional parts; or what a bundle contains."""
-    if bundle is not None:
-        _info_bundle(bundle, trust_code, json_)
-        return
-    result = gather()
-    emit(result, json_, lambda: _show(result))
+    if bundle is None:
+        result = gather()
+        return emit(result, json_, lambda: _show(result))
+    from unseen.bundle import Bundle
+
+    loaded = Bundle.load(bundle, trust_code=trust_code)
+    header = loaded.header() | {"added": loaded.added, "classes": int(loaded.is_class.sum())}
+    emit(header, json_, lambda: _show_bundle(bundle, header))
 
 
 def gather() -> dict:
     import torch
 
     from unseen import __version__
-    from unseen.assets import data_file, find_asset, manifest
-    from unseen.runtime.files import sha256
-    from unseen.runtime.folders import cache_folder
+    from unseen._util.files import cache_folder, sha256
+    from unseen.data import data_file, find_asset, manifest
 
-    versions: dict[str, str | None] = {"unseen": __version__, "python": platform.python_version()}
-    for package in PACKAGES:
-        try:
-            versions[package] = version(package)
-        except PackageNotFoundError:
-            versions[package] = None
+    versions = {"unseen": __version__, "python": platform.python_version()}
+    versions |= {package: version(package) for package in PACKAGES}
     devices = ["cpu"] + [f"cuda:{i}" for i in range(torch.cuda.device_count())]
     if torch.backends.mps.is_available():
         devices.append("mps")
@@ -73,7 +71,7 @@ def gather() -> dict:
 
 
 def _show(result: dict) -> None:
-    stdout.print("[bold]Versions[/bold]  " + "  ".join(f"{k} {v or 'missing'}" for k, v in result["versions"].items()))
+    stdout.print("[bold]Versions[/bold]  " + "  ".join(f"{name} {v}" for name, v in result["versions"].items()))
     stdout.print(f"[bold]Devices[/bold]   {', '.join(result['devices'])} ({result['threads']} threads)")
     table = Table("file", "MB", "source", "licence", "sha256", "", title="Embedded data", title_justify="left")
     for entry in result["data"]:
@@ -86,44 +84,51 @@ def _show(result: dict) -> None:
     for name, (_, purpose) in EXTRAS.items():
         state = "[green]yes[/green]" if result["extras"][name] else f"no: pip install 'unseen\\[{name}]'"
         stdout.print(f"  {name:8}{purpose:40}{state}")
-    have = sum(result["authors_lists"].values())
-    where = (
-        ""
-        if have == len(result["authors_lists"])
-        else " (fetched when needed, or put them in a folder that UNSEEN_ASSETS names)"
-    )
-    stdout.print(f"[bold]Authors' lists[/bold]  {have} of {len(result['authors_lists'])} here{where}")
+    here, of = sum(result["authors_lists"].values()), len(result["authors_lists"])
+    where = "" if here == of else " (fetched when needed, or put them in a folder that UNSEEN_ASSETS names)"
+    stdout.print(f"[bold]Authors' lists[/bold]  {here} of {of} here{where}")
     stdout.print(f"[bold]Cache[/bold]  {escaped(result['cache'])}", soft_wrap=True)
 
 
-def _info_bundle(path: Path, trust_code: bool, as_json: bool) -> None:
-    from unseen.bundle import Bundle
-
-    bundle = Bundle.load(path, trust_code=trust_code)
-    header = bundle.header() | {"added": bundle.added, "classes": int(bundle.is_class.sum())}
-    emit(header, as_json, lambda: _show_bundle(path, header))
-
-
-def _taught_in_words(taught: list[dict]) -> str:
-    """Each class with the number of its photos."""
-    return ", ".join(f"{item['id']} ({count_of_photos(item['photos'])})" for item in taught) or "none"
-
-
 def _show_bundle(path: Path, header: dict) -> None:
-    backbone = header["backbone"]
-    rows = {
+    network, taught = header["backbone"], header["details"].get("taught", [])
+    facts = {
         "method": header["method"],
         "classes": f"{header['classes']:,} of {header['nodes']:,} nodes; {header['seen']:,} seen",
-        "network": f"{backbone['name']}{', finetuned' if backbone['finetuned'] else ''} ({backbone['checksum'][:12]})",
+        "network": f"{network['name']}{', finetuned' if network['finetuned'] else ''} ({network['checksum'][:12]})",
         "hierarchy": ", ".join(f"{key} {value}" for key, value in header["hierarchy"].items()),
         "class vectors": f"{' + '.join(header['vectors']['names'])}; {header['without_vector']} classes have none",
         "settings": ", ".join(f"{key}={value}" for key, value in header["settings"].items()),
         "results": ", ".join(f"{key}={value}" for key, value in header["details"].items() if key != "taught"),
         "added": ", ".join(header["added"]) or "none",
-        "taught": _taught_in_words(header["details"].get("taught", [])),
+        "taught": ", ".join(f"{item['id']} ({count_of_photos(item['photos'])})" for item in taught) or "none",
         "made": f"{header['made']['at']}, seed {header['seed']}",
     }
-    table = Table(show_header=False, title=escaped(path), title_justify="left")
-    for key, value in rows.items():
-        table.add_row(key, escaped(value))
-    stdout.print(table)
+    show_facts(path, facts)
+
+
+@command(
+    "export",
+    examples="""
+    unseen export my-bundle --to onnx --out model.onnx
+    unseen export my-bundle --to torch --candidates subtree:feline --out felines.safetensors
+    unseen export my-bundle --to timm --out my-timm-model --half
+    """,
+)
+def export(
+    bundle: options.Bundle,
+    to: Annotated[str, Option(help="onnx, torch or timm.")],
+    out: Annotated[Path, Option(help="The file to write; for timm, a folder.")],
+    candidates: Annotated[str, Option(help=f"Which classes: {options.CANDIDATES_HELP}")] = "any",
+    half: Annotated[bool, Option("--half", help="Store weights as fp16.")] = False,
+    trust_code: options.TrustCode = False,
+    json_: JsonFlag = False,
+) -> None:
+    """Write network and classes as one file that needs no unseen to run."""
+    from unseen.model import load
+
+    result = load(bundle, device="cpu", trust_code=trust_code).export(to, out, candidates, half)
+    done = f"[bold]{escaped(result['out'])}[/bold]: {result['classes']:,} classes, {result['bytes'] / 1e6:.1f} MB"
+    if "max_difference" in result:
+        done += f", agrees with torch to {result['max_difference']:.1e} of the largest score"
+    emit(result, json_, lambda: stdout.print(done))

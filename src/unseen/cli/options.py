@@ -6,49 +6,65 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Option
 
 from unseen.errors import UnseenError
 
 if TYPE_CHECKING:
+    from unseen.networks.base import Network as LoadedNetwork
     from unseen.photos import PhotoTransform
 
-DeviceOption = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps.")]
-TrustCodeOption = Annotated[
-    bool,
-    typer.Option(
-        "--trust-code", help="Let the bundle import the module of your own that it names as its network or method."
-    ),
-]
+Bundle = Annotated[Path, Argument(help="The bundle.")]
+Out = Annotated[Path, Option(help="Where the changed bundle goes; may be the same file.")]
+Overwrite = Annotated[bool, Option("--overwrite", help="Replace another bundle in OUT.")]
+Seed = Annotated[int, Option(help="Random seed.")]
+Workers = Annotated[int, Option(min=0, help="Processes that decode photos.")]
+Confidence = Annotated[float, Option(help="How often the verdict must be right: 0.9 is 9 times in 10.")]
+PRIOR_HELP = "common (unseen classes with common names are more probable), uniform, or a file of weights: name,weight."
+Resume = Annotated[bool, Option(help="Continue what was interrupted in OUT.")]
+Restart = Annotated[bool, Option("--overwrite/--no-overwrite", help="Replace what is in OUT, finished or interrupted.")]
+Device = Annotated[str, Option(help="auto, cpu, cuda, cuda:1, mps.")]
+TrustCode = Annotated[bool, Option("--trust-code", help="Let the bundle import a module of your own that it names.")]
 
 CANDIDATES_HELP = (
-    "any, unseen, seen, own (what you added), leaves, hops:N, subtree:NAME, 2-hops, 3-hops, all, awa2-test, a file of "
-    "ids, or the CSV that you added; several joined by +, as own+seen."
+    "any, unseen, novel (nothing seen at or below), seen, own (what you added), leaves, person, folder (in evaluate), "
+    "hops:N, subtree:NAME, 2-hops, 3-hops, all, awa2-test, a file of ids or names, or the CSV that you added; joined "
+    "by + (or), & (and), - (without), as 'unseen&leaves'."
 )
-FeaturesOption = Annotated[
+Features = Annotated[
     Path | None,
-    typer.Option(help="Features instead of photos: .npy, .npz with `features` (and `labels`), or a feature store."),
+    Option(help="Features instead of photos: .npy, .npz with `features` (and `labels`), or a feature store."),
 ]
 
 # The network of `train` and `features`.
-BackboneOption = Annotated[
+Network = Annotated[
     str,
-    typer.Option(
+    Option(
         help="efficientnet-lite0, -lite1, -lite2, resnet50, timm/NAME, torchvision/NAME, hf:FOLDER, onnx:FILE, "
         "linear:FILE (weight, bias and classes over features of your own; linear:FILE@NAME over a network's), or "
         "module:callable."
     ),
 ]
-ClassesOption = Annotated[Path | None, typer.Option(help="The network's class ids in its order, one a line.")]
-LayerOption = Annotated[str | None, typer.Option(help="Name of the network's last linear layer, if not found.")]
-WeightsOption = Annotated[Path | None, typer.Option(help="Weights of the network: safetensors or a torch file.")]
-TransformOption = Annotated[
+Classes = Annotated[Path | None, Option(help="The network's class ids in its order, one per line.")]
+Layer = Annotated[str | None, Option(help="Name of the network's last linear layer, if not found.")]
+Weights = Annotated[Path | None, Option(help="Weights of the network: safetensors or a torch file.")]
+Transform = Annotated[
     str | None,
-    typer.Option(
+    Option(
         help="How photos are prepared, if the network does not say: JSON, or a JSON file, with size and as needed "
         'resize, mean, std, interpolation, squash: \'{"size": 160, "mean": 0.5, "std": 0.5}\'.'
     ),
 ]
+
+
+def load_network(
+    name: str, classes: Path | None, layer: str | None, weights: Path | None, transform: str | None
+) -> LoadedNetwork:
+    """The network that `--network` and the options beside it name."""
+    from unseen.answers.candidates import read_ids
+    from unseen.networks.loading import load_network
+
+    return load_network(name, read_ids(classes) if classes else None, weights, layer, read_transform(transform))
 
 
 def read_transform(typed: str | None) -> PhotoTransform | None:

@@ -1,64 +1,240 @@
-"""Wide tables of figures, in such a way that every figure can be read, however narrow the terminal."""
+"""`unseen reproduce`, `report`, `compare` and `bench`: tables of the paper, of all methods, and of speed."""
 
 from __future__ import annotations
 
+import json
+import logging
+import subprocess
+import sys
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+from typer import Argument, Option
 
-ENOUGH = 10_000  # columns: no table is as wide
+from unseen.cli import options
+from unseen.cli.app import JsonFlag, command, emit, stdout
+from unseen.errors import UnseenError
+from unseen.paper.levels import LENGTHS, ORDER, Lengths, OtherLengths, find_level, load_recipe
+
+logger = logging.getLogger(__name__)
+SCRIPTS, NAMES = Path(__file__).resolve().parents[3] / "benchmarks", ("stage1", "score", "finetune", "serve")
+WIDE = 10_000  # columns: no table is as wide
 
 
-def show_figures(
-    console: Console, header: Sequence[str], rows: Sequence[Sequence[str]], groups: Sequence[int], title: str = ""
+@command(
+    "reproduce",
+    examples="""
+    unseen reproduce scalability
+    unseen reproduce unseen-classes --photos photos/
+    unseen reproduce awa2 --awa2 Animals_with_Attributes2
+    unseen reproduce all --photos photos/ --out results --quick
+    torchrun --nproc-per-node 8 -m unseen reproduce all --imagenet-21k fall11 --imagenet-1k imagenet --out results
+    """,
+    settings=OtherLengths,
+)
+def reproduce(
+    table: Annotated[str, Argument(help="A table's name (unseen-classes, generalised, ablation, ...), or all.")],
+    settings: OtherLengths,
+    photos: Annotated[Path | None, Option(help="Folder with unseen/, perhaps seen-train/, seen-val/.")] = None,
+    imagenet_21k: Annotated[Path | None, Option(help="ImageNet-21K, DIR/<wnid>/*.")] = None,
+    imagenet_1k: Annotated[Path | None, Option(help="ImageNet-1k with train/ and val/.")] = None,
+    awa2: Annotated[Path | None, Option(help="AWA2 with JPEGImages/<class name>/.")] = None,
+    out: Annotated[Path, Option(help="For bundles, features, results, report.")] = Path("runs/reproduce"),
+    quick: Annotated[bool, Option(help="Few photos, short trainings: to see that all runs.")] = False,
+    finetune_rate: Annotated[
+        float | None, Option(min=1e-9, help="Learning rate of stage 2: 1e-4 at the paper's level, else chosen.")
+    ] = None,
+    hierarchy: Annotated[str | None, Option(help="A hierarchy other than the level's.")] = None,
+    vectors: Annotated[str | None, Option(help="Other class vectors: a name or a file.")] = None,
+    network: Annotated[str | None, Option(help="A network other than the level's.")] = None,
+    weights: Annotated[Path | None, Option(help="The network's weights, from a local file.")] = None,
+    only_done: Annotated[bool, Option(help="Train nothing: only figures of what is trained.")] = False,
+    device: options.Device = "auto",
+    workers: options.Workers = 2,
+    json_: JsonFlag = False,
 ) -> None:
-    """Print a table whole where it fits or nobody looks (a file, a pipe); else as tables below each other.
+    """Run a table of the paper on whatever data there is, and set our figures beside the published ones.
 
-    `groups`: how many columns belong together, which are kept together where they can be. The first group names the
-    row, and each of the tables begins with it.
+    Finished work is kept: run an interrupted command again and it continues. Tables share what they train.
     """
-    limit = console.width if console.is_terminal else ENOUGH
-    for index, columns in enumerate(_split(console, header, rows, groups, limit)):
-        table = _table(header, rows, columns, groups[0], title if index == 0 else "")
-        table.width = min(_width(console, table), limit)  # not the console's, which is 80 where there is no terminal
-        console.print(table, crop=False)
+    from unseen._util.processes import Processes
+    from unseen.paper.report import write_report
+    from unseen.paper.tables import Reproduction
+    from unseen.paper.trainings import Trainings
+
+    names = ORDER if table == "all" else (load_recipe(table).name,)
+    level = find_level(photos, imagenet_21k, imagenet_1k, awa2)
+    level = level.with_parts(hierarchy=hierarchy, vectors=vectors, network=network, weights=weights)
+    lengths = settings.applied_to(LENGTHS["quick" if quick else level.name])
+    lengths = lengths if finetune_rate is None else replace(lengths, finetune_rate=finetune_rate)
+    with Processes(device) as processes:  # alone, or one of torchrun's
+        if quick:
+            level = level.sample(out / "sample")
+        trainings = Trainings(
+            out,
+            level,
+            lengths,
+            device=str(processes.device),
+            workers=workers,
+            show_progress=processes.rank == 0,
+            processes=processes if processes.world > 1 else None,
+            only_done=only_done,
+        )
+        stages = f"{lengths.epochs} epochs of stage 1 (GCNZ {lengths.gcnz_epochs}, comparisons of variants "
+        stages += f"{lengths.study_epochs}), {lengths.finetune_epochs} of stage 2"
+        logger.info("level %s: %s", level.name, stages)
+        work = Reproduction(trainings)
+        results = {name: work.run(name) for name in names}
+        if table == "all":
+            work.analyse()
+    if processes.rank > 0:
+        return
+    result = {"level": level.name, "tables": results}
+    if table == "all":
+        result["report"] = write_report(out, out)
+    emit(result, json_, lambda: _show(result))
 
 
-def _split(
-    console: Console, header: Sequence[str], rows: Sequence[Sequence[str]], groups: Sequence[int], limit: int
-) -> list[list[int]]:
-    """The columns of each table, the naming ones first."""
-    naming = list(range(groups[0]))
+@command("report", examples="unseen report runs/reproduce --out docs/results --no-photos")
+def report(
+    work: Annotated[Path, Argument(help="The folder that `unseen reproduce --out` filled.")],
+    out: Annotated[Path, Option(help="The folder for report.md, plots/ and photos/.")],
+    photos: Annotated[bool, Option(help="Also copy and show the photos of the qualitative figure.")] = True,
+    json_: JsonFlag = False,
+) -> None:
+    """Make the report again from saved results, without running anything."""
+    from unseen.paper.report import write_report
 
-    def fits(columns: list[int]) -> bool:
-        return _width(console, _table(header, rows, columns, groups[0])) <= limit
-
-    tables, start = [list(naming)], groups[0]
-    for count in groups[1:]:
-        group = list(range(start, start + count))
-        start += count
-        for part in [group] if fits(naming + group) else [[column] for column in group]:
-            if fits(tables[-1] + part) or tables[-1] == naming:
-                tables[-1] += part
-            else:
-                tables.append(naming + part)
-    return tables
+    written = write_report(work, out, photos)
+    emit(written, json_, lambda: _print(written["markdown"]))
 
 
-def _table(
-    header: Sequence[str], rows: Sequence[Sequence[str]], columns: Sequence[int], naming: int, title: str = ""
-) -> Table:
-    """Text, not str: a name with [brackets] is no markup."""
-    table = Table(title=Text(title) if title else None, title_justify="left")
-    for column in columns:
-        table.add_column(Text(header[column]), justify="left" if column < naming else "right")
+def _show(result: dict) -> None:
+    from unseen.paper.report import tables_of
+
+    for saved in result["tables"].values():
+        title = f"{saved['title']} ({saved['paper']}), level {saved['level']}"
+        if "left_out" in saved:
+            _print(f"{title}: left out. {saved['left_out']}")
+        for made in tables_of(saved):
+            show_figures(made.flat_header("\n"), made.rows, title)
+    if "report" in result:
+        _print(f"Report: {result['report']['markdown']}")
+
+
+def _print(text: str) -> None:
+    """A line with names of files in it: just as they are."""
+    stdout.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+@command(
+    "compare",
+    examples="""
+    unseen compare --photos photos/ --epochs 300
+    unseen compare --photos photos/ --methods kin,kin:glove,dgp,dgp:glove+text,structural --markdown table.md
+    unseen compare --photos photos/ --methods kin,dgp,sgcn --vectors glove,text,looks,glove+text+looks
+    unseen compare --photos photos/ --methods kin,structural --network efficientnet-lite0,resnet50
+    unseen compare --photos photos/ --lists --markdown lists.md
+    """,
+)
+def compare(
+    photos: Annotated[Path, Option(help="A folder with unseen/, and perhaps seen-train/ and seen-val/, by id.")],
+    methods: Annotated[str | None, Option(help="Names, or name:vectors, with commas; by default all.")] = None,
+    epochs: Annotated[int, Option(min=1, help="Epochs of the graph networks.")] = 300,
+    gcnz_epochs: Annotated[int, Option(min=1, help="Epochs of GCNZ, which is slow.")] = 100,
+    vectors: Annotated[str | None, Option(help="Class vectors, with commas; by default glove.")] = None,
+    network: Annotated[str | None, Option(help="With commas; by default efficientnet-lite0.")] = None,
+    verdicts: Annotated[bool, Option(help="Also calibrate each and tell how good its verdicts are.")] = True,
+    lists: Annotated[bool, Option("--lists", help="Lists of new classes by length and photos instead.")] = False,
+    draws: Annotated[int, Option(min=1, help="How often lists and taught photos are drawn, with --lists.")] = 10,
+    out: Annotated[Path, Option(help="Where bundles and features are kept.")] = Path("runs/compare"),
+    average: Annotated[str, Option(help="class or image.")] = "class",
+    markdown: Annotated[Path | None, Option(help="Also write the table there, as a page.")] = None,
+    device: options.Device = "auto",
+    json_: JsonFlag = False,
+) -> None:
+    """Train and evaluate all methods on the same features and candidates, and print one table."""
+    from unseen._util.files import write_atomically
+    from unseen.methods import method_names
+    from unseen.paper.compare import compare as run
+    from unseen.paper.compare import named_verdicts, page, parse_method
+    from unseen.paper.lists import METHODS, list_page, list_table, measure_lists
+    from unseen.paper.plots import draw_lists, draw_verdicts
+    from unseen.paper.trainings import Trainings
+
+    if average not in ("class", "image"):
+        raise UnseenError(f"--average is class or image, not {average!r}")
+    usual = list(METHODS) if lists else method_names()
+    names = [name.strip() for name in methods.split(",")] if methods else usual
+    if vectors is not None:
+        names = [f"{name}:{source.strip()}" for name in names for source in vectors.split(",")]
+    for name in names:
+        parse_method(name)  # or an error, before anything is trained
+    level = find_level(photos)
+    lengths = Lengths(epochs, gcnz_epochs, finetune_epochs=0, study_epochs=epochs)
+    trainings = Trainings(out, level, lengths, device=device)
+    networks = [name.strip() for name in network.split(",")] if network else [level.network]
+    if lists:
+        if len(networks) > 1:
+            raise UnseenError(f"--lists takes one network, not {len(networks)}")
+        trainings = replace(trainings, level=replace(level, network=networks[0]))
+        result = measure_lists(trainings, names, draws)
+        if markdown is not None:
+            write_atomically(markdown, list_page(result, trainings, names).encode())
+            for name, drawn in draw_lists(result["rows"]).items():
+                write_atomically(markdown.parent / "plots" / f"{name}.svg", drawn)
+        emit(result, json_, lambda: _show_lists(list_table(result)))
+        return
+    rows = run(trainings, names, networks, verdicts)
+    if markdown is not None:
+        write_atomically(markdown, page(rows, average, trainings, names, networks).encode())
+        for name, drawn in draw_verdicts(named_verdicts(rows)).items():
+            write_atomically(markdown.parent / "plots" / f"{name}.svg", drawn)
+    emit({"average": average, "methods": rows}, json_, lambda: _show_comparison(rows, average))
+
+
+def _show_comparison(rows: list[dict[str, Any]], average: str) -> None:
+    from unseen.paper.compare import table
+
+    header, *cells = table([row for row in rows if "left_out" not in row], average)
+    if cells:
+        show_figures([name.replace(" @", "\n@") for name in header], cells)
     for row in rows:
-        table.add_row(*(Text(row[column]) for column in columns))
-    return table
+        if "left_out" in row:
+            stdout.print(f"{row['method']}: left out. {row['left_out']}", markup=False, highlight=False, soft_wrap=True)
 
 
-def _width(console: Console, table: Table) -> int:
-    """As wide as the table is when nothing is cut or wrapped."""
-    return console.measure(table, options=console.options.update(max_width=ENOUGH)).maximum
+def _show_lists(cells: list[list[str]]) -> None:
+    header, *lines = cells
+    show_figures(header, lines, "Hit@1 in lists of new classes, by length")
+
+
+@command("bench", examples="unseen bench\nunseen bench stage1 --json")
+def bench(name: Annotated[str | None, Argument(help=", ".join(NAMES))] = None, json_: JsonFlag = False) -> None:
+    """Measure how fast this machine does the heavy work, and against what. Without a name, all of it."""
+    if name not in (None, *NAMES):
+        raise UnseenError(f"no benchmark named {name!r}. There are: {', '.join(NAMES)}")
+    if not SCRIPTS.is_dir():
+        raise UnseenError("the benchmarks come with unseen's repository: run `python benchmarks/stage1.py` there")
+    results = {}
+    for each in [name] if name else NAMES:
+        done = subprocess.run([sys.executable, str(SCRIPTS / f"{each}.py"), "--json"], stdout=subprocess.PIPE)
+        if done.returncode:
+            raise UnseenError(f"the benchmark {each} failed: its message is above")
+        results[each] = json.loads(done.stdout.splitlines()[-1])
+    emit(results[name] if name else results, json_, lambda: stdout.print_json(data=results))
+
+
+def show_figures(header: Sequence[str], rows: Sequence[Sequence[str]], title: str = "") -> None:
+    """A table that is never cut: a narrow terminal wraps its lines, and --json has all figures."""
+    table = Table(title=Text(title) if title else None, title_justify="left")
+    for place, name in enumerate(header):
+        table.add_column(Text(name), justify="right" if place else "left", no_wrap=True)
+    for row in rows:
+        table.add_row(*map(Text, row))
+    table.width = stdout.measure(table, options=stdout.options.update(max_width=WIDE)).maximum
+    stdout.print(table, crop=False)

@@ -1,122 +1,87 @@
-"""`unseen train`: stage 1, from the hierarchy, the names and the network to a bundle."""
+"""`unseen train`, `finetune` and `calibrate`: from hierarchy, names and network to a bundle, and its tuning."""
 
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from rich.table import Table
+from typer import Argument, Option
 
-from unseen.cli.app import JsonFlag, command, emit, escaped, stdout, tell, with_options
-from unseen.cli.options import (
-    BackboneOption,
-    ClassesOption,
-    DeviceOption,
-    LayerOption,
-    TransformOption,
-    WeightsOption,
-    read_transform,
-)
+from unseen.cli import options
+from unseen.cli.app import JsonFlag, command, emit, escaped, stdout, tell
 from unseen.errors import UnseenError
-from unseen.methods import method_names
+from unseen.methods import make_method, method_names
+from unseen.training.settings import CalibrateSettings, FinetuneSettings, TrainSettings
 
 if TYPE_CHECKING:
     from unseen.bundle import Bundle
+    from unseen.hierarchy.core import Hierarchy
+    from unseen.networks.base import Network
 
 
 @command(
     "train",
     examples="""
     unseen train --out my-bundle
-    unseen train --method dgp --graph paper --epochs 3000 --out dgp-bundle
+    unseen train --method dgp --hierarchy paper --epochs 3000 --out dgp-bundle
     unseen train --method sgcn --holdout 0.2 --epochs 300 --out sgcn-check
-    unseen train --graph products.csv --backbone my_module:build_model --classes classes.txt --out products
-    unseen train --graph tree.csv --backbone hf:my-model --check-photos photos/ --out mine
-    unseen train --graph tree.csv --backbone onnx:net.onnx --classes classes.txt --transform '{"size": 160}' --out mine
-    unseen train --graph sounds.csv --backbone linear:head.npz --out sounds
+    unseen train --hierarchy products.csv --network my_module:build_model --classes classes.txt --out products
+    unseen train --hierarchy tree.csv --network hf:my-model --check-photos photos/ --out mine
+    unseen train --hierarchy tree.csv --network onnx:net.onnx --transform '{"size": 160}' --out mine
+    unseen train --hierarchy sounds.csv --network linear:head.npz --out sounds
     unseen train --method dgp --set k=2 --set weighted=false --out ablation
     """,
+    settings=TrainSettings,
 )
 def train(
-    out: Annotated[Path, typer.Option(help="The bundle to write: a folder.")],
-    method: Annotated[str, typer.Option(help=f"{', '.join(method_names())}; or module:Class, your own.")] = "kin",
-    graph: Annotated[
-        str, typer.Option(help="imagenet (built in), paper, wordnet, a CSV/JSON/edge-list file, or imagenet+FILE.")
-    ] = "imagenet",
-    vectors: Annotated[
-        str | None,
-        typer.Option(
-            help="glove (as published), text, mpnet, glove+text (kin's default); or a GloVe, word2vec or fastText file."
-        ),
-    ] = None,
-    backbone: BackboneOption = "efficientnet-lite0",
-    classes: ClassesOption = None,
-    layer: LayerOption = None,
-    weights: WeightsOption = None,
-    transform: TransformOption = None,
-    check_photos: Annotated[
-        Path | None,
-        typer.Option(
-            help="Photos of seen classes, DIR/<id or name>/*: tell the network's accuracy on a few of them, and warn "
-            "where it is far below what it should have."
-        ),
-    ] = None,
-    features: Annotated[
-        Path | None,
-        typer.Option(help="For methods that learn from photos: a feature store, or .npz with features and labels."),
-    ] = None,
-    epochs: Annotated[int | None, typer.Option(min=1, help="Epochs, for the methods that have any.")] = None,
-    setting: Annotated[
-        list[str] | None, typer.Option("--set", help="Any setting of the method, as name=value; may be repeated.")
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
-    holdout: Annotated[float, typer.Option(help="Share of seen classes to hide, for a check without photos.")] = 0.0,
-    skip_missing: Annotated[bool, typer.Option(help="Leave out seen classes that the hierarchy lacks.")] = False,
-    precision: Annotated[str, typer.Option(help="How classifiers are stored: fp32 or fp16.")] = "fp32",
-    device: DeviceOption = "auto",
-    checkpoint_every: Annotated[int, typer.Option(min=1, help="Epochs between checkpoints.")] = 100,
-    resume: Annotated[bool, typer.Option(help="Continue an interrupted training in OUT.")] = False,
-    overwrite: Annotated[
-        bool, typer.Option(help="Replace a finished bundle in OUT, or start an interrupted training again.")
-    ] = False,
+    out: Annotated[Path, Option(help="The bundle to write: a file.")],
+    settings: TrainSettings,
+    method: Annotated[str, Option(help=f"{', '.join(method_names())}; or module:Class, your own.")] = "kin",
+    hierarchy: Annotated[str, Option(help="imagenet, paper, wordnet, a file, or imagenet+FILE.")] = "imagenet",
+    vectors: Annotated[str | None, Option(help="glove, text, looks, sums (glove+text), or a file.")] = None,
+    network: options.Network = "efficientnet-lite0",
+    classes: options.Classes = None,
+    layer: options.Layer = None,
+    weights: options.Weights = None,
+    transform: options.Transform = None,
+    check_photos: Annotated[Path | None, Option(help="Photos by class to check the network's accuracy on.")] = None,
+    epochs: Annotated[int | None, Option(min=1, help="Epochs, for the methods that have any.")] = None,
+    setting: Annotated[list[str] | None, Option("--set", help="A setting of the method, name=value.")] = None,
+    seed: options.Seed = 0,
+    device: options.Device = "auto",
+    checkpoint_every: Annotated[int, Option(min=1, help="Epochs between checkpoints.")] = 100,
+    resume: options.Resume = False,
+    overwrite: options.Restart = False,
     json_: JsonFlag = False,
 ) -> None:
     """Predict a classifier for every class of a hierarchy, and write them as a bundle."""
-    from unseen.methods import make_method
-    from unseen.runtime.run import Run
-    from unseen.scoring.candidates import read_ids
+    from unseen._util.run import Run
+    from unseen.hierarchy.core import Hierarchy
     from unseen.training.stage1 import train as fit
 
-    settings = parse_settings(setting or [], epochs)
-    make_method(method, settings)  # or an error, before a setting is taken for another argument of fit()
-    bundle = fit(
-        method,
-        graph,
-        vectors,
-        backbone,
-        out,
-        resume=resume,
-        overwrite=overwrite,
-        classes=read_ids(classes) if classes else None,
-        layer=layer,
-        weights=weights,
-        features=features,
-        holdout=holdout,
-        skip_missing=skip_missing,
-        precision=precision,
-        run=Run(seed=seed, device=device, checkpoint_every=checkpoint_every),
-        say=_say,
-        transform=read_transform(transform),
-        check_photos=check_photos,
-        **settings,
-    )
-    emit(summary(bundle), json_, lambda: _show(bundle))
+    method_settings = parse_settings(setting or [], epochs)
+    make_method(method, method_settings)  # raises before anything is loaded
+    tree = Hierarchy.load(hierarchy)
+    loaded = options.load_network(network, classes, layer, weights, transform)
+    checked = None if check_photos is None else _check(loaded, check_photos, tree)
+    run = Run(seed=seed, device=device, checkpoint_every=checkpoint_every, resume=resume)
+    bundle = fit(tree, loaded, method, vectors, settings, out=out, overwrite=overwrite, run=run, **method_settings)
+    emit(summary(bundle, checked), json_, lambda: _show(bundle))
 
 
-def _say(message: str) -> None:
-    """The library names Python arguments: here they are options."""
-    tell(with_options(UnseenError(message, "transform=...", "check_photos=...")))
+def _check(network: Network, photos: Path, hierarchy: Hierarchy) -> dict[str, Any]:
+    """The network's accuracy on a sample of photos, reported on standard error."""
+    from unseen.features.folders import check_folders
+    from unseen.networks.check import check_photos, describe_check
+
+    folders = check_folders(photos, hierarchy, set(network.class_ids), "the network's classes")
+    check = check_photos(network, photos, folders)
+    for line in describe_check(check):
+        tell(line)
+    return {key: value for key, value in check._asdict().items() if value is not None}
 
 
 def parse_settings(pairs: list[str], epochs: int | None) -> dict[str, Any]:
@@ -133,7 +98,7 @@ def parse_settings(pairs: list[str], epochs: int | None) -> dict[str, Any]:
     return settings
 
 
-def summary(bundle: Bundle) -> dict:
+def summary(bundle: Bundle, checked: dict[str, Any] | None = None) -> dict:
     fit, training = bundle.solution.record, bundle.training
     return {
         "bundle": str(bundle.path),
@@ -147,8 +112,8 @@ def summary(bundle: Bundle) -> dict:
         "weights": fit.weights,
         "hop_weights": fit.hop_weights,
         "holdout": None if training.holdout is None else training.holdout.to_json(),
-        "transform": bundle.backbone.transform or None,
-        "check_photos": None if training.photo_check is None else training.photo_check.to_json(),
+        "transform": bundle.network.transform or None,
+        "check_photos": checked,
     }
 
 
@@ -167,3 +132,102 @@ def _show(bundle: Bundle) -> None:
     if held is not None and held.hit_1 is not None:
         stdout.print(f"  {held.classes} hidden classes: hit@1 {held.hit_1} %, hit@5 {held.hit_5} %")
     stdout.print(f"Try it: unseen classify PHOTO --bundle {escaped(bundle.path)}")
+
+
+@command(
+    "finetune",
+    examples="""
+    unseen finetune dgp-bundle --photos imagenet/train --out dgp-tuned
+    unseen finetune dgp --photos photos --out new --epochs 3 --batch 16 --learning-rate .01 --scale 3 --freeze-stages -1
+    unseen finetune dgp-bundle --photos photos/ --out tuned --resume
+    torchrun --nproc-per-node 8 -m unseen finetune dgp-bundle --photos imagenet/train --out dgp-tuned
+    """,
+    settings=FinetuneSettings,
+)
+def finetune(
+    bundle: Annotated[Path, Argument(help="The bundle whose network is finetuned.")],
+    photos: Annotated[Path, Option(help="Photos of seen classes: DIR/<id or name>/*, or tar shards.")],
+    out: Annotated[Path, Option(help="The bundle to write, with the finetuned network.")],
+    settings: FinetuneSettings,
+    workers: options.Workers = 2,
+    skip_unknown: Annotated[bool, Option(help="Leave out folders that are not seen classes.")] = False,
+    seed: options.Seed = 0,
+    device: options.Device = "auto",
+    checkpoint_every: Annotated[int, Option(min=1, help="Steps between checkpoints.")] = 200,
+    resume: options.Resume = False,
+    overwrite: options.Restart = False,
+    trust_code: options.TrustCode = False,
+    json_: JsonFlag = False,
+) -> None:
+    """Finetune the network under the predicted classifiers of its seen classes (the paper's second stage)."""
+    from unseen._util.run import Run
+    from unseen.model import load
+
+    run = Run(seed=seed, device=device, checkpoint_every=checkpoint_every, resume=resume, workers=workers)
+    model = load(bundle, device="cpu", trust_code=trust_code)  # each process moves a copy to its own device
+    record = model.finetune(photos, settings, out=out, overwrite=overwrite, skip_unknown=skip_unknown, run=run)
+    if os.environ.get("RANK", "0") == "0":  # of torchrun's processes one speaks
+        assert record is not None
+        last = next((line for line in reversed(model.bundle.log) if "accuracy" in line), {})
+        result = {"bundle": str(out), **record.to_json(), "loss": last.get("loss"), "accuracy": last.get("accuracy")}
+        emit(result, json_, lambda: _show_finetuned(result))
+
+
+def _show_finetuned(result: dict) -> None:
+    stdout.print(
+        f"[bold]{escaped(result['bundle'])}[/bold]: {result['epochs']} epochs of {result['photos']:,} photos in "
+        f"{result['seconds']} s ({result['photos_per_s']} photos/s), loss {result['loss']}, "
+        f"accuracy {result['accuracy']} %"
+    )
+
+
+@command(
+    "calibrate",
+    examples="unseen calibrate my-bundle --photos photos/seen-train --out calibrated",
+    settings=CalibrateSettings,
+)
+def calibrate(
+    bundle: options.Bundle,
+    photos: Annotated[Path, Option(help="Photos of seen classes: DIR/<id or name>/*, a feature store, or .npz.")],
+    out: options.Out,
+    settings: CalibrateSettings,
+    overwrite: options.Overwrite = False,
+    trust_code: options.TrustCode = False,
+    json_: JsonFlag = False,
+) -> None:
+    """Calibrate probabilities and verdicts on photos of seen classes, some of which are hidden.
+
+    Also chooses a seen-shift (calibrated stacking) and a novelty threshold, the paper's two ways."""
+    from unseen.model import load
+
+    model = load(bundle, trust_code=trust_code)
+    model.bundle.check_output(out, overwrite)  # before photos are read
+    record = model.calibrate(photos, settings)
+    model.bundle.save(out, overwrite=overwrite)
+    assert record is not None
+    result = {"bundle": str(out), **record.to_json()}
+    emit(result, json_, lambda: _show_calibrated(result))
+
+
+def _show_calibrated(result: dict) -> None:
+    effect = result["effect"]
+    seen, hidden = effect["seen"], effect["hidden"]
+    stdout.print(
+        f"[bold]{result['photos']:,} photos[/bold], {result['hidden_classes']} classes hidden at a time\n"
+        f"seen photos among all classes, Hit@1: {seen['before_hit@1']} before, [bold]{seen['hit@1']}[/bold] after "
+        f"(the network alone {seen['network_hit@1']}; at most {result['harm']:g} points less were allowed)\n"
+        f"photos of hidden classes, Hit@5: {hidden['before_hit@5']} before, [bold]{hidden['hit@5']}[/bold] after",
+        soft_wrap=True,
+    )
+    table = Table("confidence", "seen: right", "bits", "hidden: right", "bits")
+    for row in effect["verdicts"]:
+        figures = [row[kind][key] for kind in ("seen", "hidden") for key in ("right", "information")]
+        table.add_row(f"{row['sure']:g}", *(f"{figure:.1f}" for figure in figures))
+    stdout.print(table)
+    stdout.print(
+        f"seen-shift {result['seen_shift']:.4g} (harmonic mean {result['harmonic_on_hidden']} on hidden classes, "
+        f"{result['harmonic_without']} without); novelty threshold {result['novelty_threshold']:.4f}, "
+        f"AUROC {result['novelty_auroc']}\n"
+        f"Use it: unseen classify photo.jpg --bundle {escaped(result['bundle'])}",
+        soft_wrap=True,
+    )

@@ -1,4 +1,4 @@
-"""How well: Hit@k on photos by class, the balance of seen and unseen classes, novelty."""
+"""Hit@k and verdicts on photos by class: a table with a row for each photo, and figures computed from it."""
 
 from unseen.evaluation.protocol import Evaluation, evaluate
 

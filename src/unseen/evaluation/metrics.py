@@ -7,27 +7,40 @@ others score *equal*. What a tie is worth is the tie mode's to say, and results 
     optimistic     ties are resolved for the model
     pessimistic    ties are resolved against the model, as in the code of the paper's authors (`>=`)
 
-Counters take batches, and merge: what several processes count together is exactly what one would have counted.
 Accuracies are per cent, areas within 0..1.
+
+How far from right: figures that know the hierarchy, for labels and for verdicts. All are functions of a table.
+
+precision@k   of the first k labels, the share among the k candidates nearest to the true class in the hierarchy, ties
+              at the last distance included (hierarchical precision; Frome et al. 2013)
+severity      where the first label is wrong: the height of the lowest node above both it and the true class, mean
+              over such photos (mistake severity; Bertinetto et al. 2020)
+f1            of the nodes that a verdict claims (itself and all above it) and those that are true of the photo (its
+              class and all above it), summed over photos; nodes that hold every candidate say nothing and do not count
+right         verdicts whose spoken name is true of the photo's class: a node that is called so is that class or above
+              it; and those that claim nothing
+information   log2(C / c(v)) of the verdicts, mean; 0 where nothing is claimed
+area          under the curve of right over information / log2(C), as the confidence asked for goes from little to
+              almost 1 (Deng et al. 2012, Goren et al. 2024); more specific than any verdict counts as never right
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from unseen.answers.words import words_of
 from unseen.errors import UnseenError
+from unseen.evaluation.table import BINS, FIRST, NEVER, SWEEP, RanksTable
+from unseen.hierarchy.core import Hierarchy
 
 KS = (1, 2, 5, 10, 20)
 TIES = ("realistic", "optimistic", "pessimistic")
-
-
-# Hits are summed as whole multiples of 2^-32: such sums do not depend on their order, so that any number of processes
-# gives exactly the same result. A class may have 2^31 photos.
-UNIT = 2**32
 
 
 def hits(greater: np.ndarray, equal: np.ndarray, k: int, ties: str = "realistic") -> np.ndarray:
@@ -37,13 +50,12 @@ def hits(greater: np.ndarray, equal: np.ndarray, k: int, ties: str = "realistic"
     each of these equal + 1 ranks is as likely, so that it is among the first k with probability
     (k - greater) / (equal + 1), clipped to 0..1.
     """
-    _check_ties(ties)
     greater, equal = np.asarray(greater, np.int64), np.asarray(equal, np.int64)
-    if ties == "optimistic":
-        return (greater < k).astype(np.float64)
-    if ties == "pessimistic":
-        return (greater + equal < k).astype(np.float64)
-    return np.clip((k - greater) / (equal + 1), 0.0, 1.0)
+    if ties == "realistic":
+        return np.clip((k - greater) / (equal + 1), 0.0, 1.0)
+    if ties not in TIES:
+        raise UnseenError(f"Ties are counted {', '.join(TIES)}; there is no mode {ties!r}.")
+    return (greater + (equal if ties == "pessimistic" else 0) < k).astype(np.float64)
 
 
 def harmonic_mean(seen: float | None, unseen: float | None) -> float | None:
@@ -61,80 +73,61 @@ def ranking_area(
     Without weights it is the share of pairs in the right order (AUROC). Exact, in O(n log n).
     """
     high, low = np.asarray(high), np.asarray(low)
-    if high_weights is None:
-        high_weights = np.full(len(high), 1 / max(len(high), 1))
-    if low_weights is None:
-        low_weights = np.full(len(low), 1 / max(len(low), 1))
+    high_weights = np.full(len(high), 1 / max(len(high), 1)) if high_weights is None else high_weights
+    low_weights = np.full(len(low), 1 / max(len(low), 1)) if low_weights is None else low_weights
     order = np.argsort(low, kind="stable")
     sums = np.concatenate([[0.0], np.cumsum(np.asarray(low_weights, np.float64)[order])])
-    below = sums[np.searchsorted(low[order], high, side="left")]
-    up_to = sums[np.searchsorted(low[order], high, side="right")]
+    below, up_to = (sums[np.searchsorted(low[order], high, side)] for side in ("left", "right"))
     return float(np.sum(high_weights * (below + up_to) / 2))
 
 
-class HitCounter:
-    """Counts hits for each class over any number of batches.
+def network_confidence(known: np.ndarray, features: np.ndarray) -> np.ndarray:
+    """n: the largest probability, max_c softmax(W f + b)_c, under the known classifiers [W, b] (M x (D + 1))."""
+    logits = features @ known[:, :-1].T + known[:, -1]
+    return 1 / np.exp(logits - logits.max(1, keepdims=True)).sum(1)
 
-    >>> counter = HitCounter(["cat", "dog", "emu"], ks=(1, 2))
-    >>> counter.update(labels=[0, 1, 1, 1, 1], greater=[0, 1, 9, 9, 9], equal=[0, 1, 0, 0, 0])
-    >>> counter.by_image()
-    {'hit@1': 20.0, 'hit@2': 30.0}
-    >>> counter.by_class()
-    {'hit@1': 50.0, 'hit@2': 56.25}
-    >>> counter.coverage
-    (2, 3)
+
+def choose_threshold(seen: np.ndarray, novel: np.ndarray) -> tuple[float, float]:
+    """A novelty detector's threshold, and its AUROC, from the confidences of photos of seen and of hidden classes.
+
+    The detector says "seen" where the network's confidence reaches the threshold: then only seen classes compete for
+    the photo, else only unseen ones. The threshold has the best harmonic mean of both rates of right decisions.
     """
+    if not len(seen) or not len(novel):
+        raise UnseenError("a novelty threshold needs photos both of seen and of hidden classes: there are too few")
+    places = np.unique(np.concatenate([seen, novel]))
+    kept = 1 - np.searchsorted(np.sort(seen), places) / len(seen)
+    caught = np.searchsorted(np.sort(novel), places) / len(novel)
+    balance = 2 * kept * caught / np.maximum(kept + caught, np.finfo(float).tiny)
+    return float(places[int(np.argmax(balance))]), round(ranking_area(seen, novel), 4)
 
-    def __init__(self, classes: Sequence[str], ks: Sequence[int] = KS, ties: str = "realistic"):
-        _check_ties(ties)
-        if not ks or min(ks) < 1:
-            raise UnseenError(f"Hit@k needs k of 1 or more, not {list(ks)}.")
-        self.classes, self.ks, self.ties = list(classes), tuple(ks), ties
-        self.photos = np.zeros(len(self.classes), np.int64)
-        self._hits = np.zeros((len(self.classes), len(self.ks)), np.int64)
 
-    def update(self, labels: np.ndarray, greater: np.ndarray, equal: np.ndarray) -> None:
-        """Add photos; `labels` are positions in `classes`."""
-        labels = np.asarray(labels, np.int64)
-        self.photos += np.bincount(labels, minlength=len(self.photos))
-        for column, k in enumerate(self.ks):
-            units = np.rint(hits(greater, equal, k, self.ties) * UNIT).astype(np.int64)
-            np.add.at(self._hits[:, column], labels, units)
+def class_hits(
+    classes: np.ndarray, greater: np.ndarray, equal: np.ndarray, ks: Sequence[int] = KS, ties: str = "realistic"
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Of photos (n): the C classes that they show, how many photos each has (C), and its hits (C x K, sums).
 
-    def state(self) -> dict[str, np.ndarray]:
-        """What `merge` takes. Adding the arrays of several states merges them, too."""
-        return {"photos": self.photos, "hits": self._hits}
+    >>> labels, photos, sums = class_hits([0, 1, 1, 1, 1], [0, 1, 9, 9, 9], [0, 1, 0, 0, 0], ks=(1, 2))
+    >>> photos.tolist(), sums.tolist()
+    ([1, 4], [[1.0, 1.0], [0.0, 0.5]])
+    """
+    if not ks or min(ks) < 1:
+        raise UnseenError(f"Hit@k needs k of 1 or more, not {list(ks)}.")
+    labels, place, photos = np.unique(classes, return_inverse=True, return_counts=True)
+    sums = [np.bincount(place, hits(greater, equal, k, ties), len(labels)) for k in ks]
+    return labels, photos, np.stack(sums, axis=1)
 
-    def merge(self, state: Mapping[str, np.ndarray]) -> None:
-        """Add the photos of another counter over the same classes."""
-        self.photos = self.photos + state["photos"]
-        self._hits = self._hits + state["hits"]
 
-    @property
-    def coverage(self) -> tuple[int, int]:
-        """(classes with photos, classes)."""
-        return int((self.photos > 0).sum()), len(self.classes)
+def average_hits(photos: np.ndarray, sums: np.ndarray, ks: Sequence[int]) -> dict[str, dict[str, float]]:
+    """Hit@k in per cent, rounded, averaged over photos ("image") and over the classes that have photos ("class")."""
+    shares = {"image": sums.sum(axis=0) / photos.sum(), "class": (sums / photos[:, None]).mean(axis=0)}
+    return {
+        name: {f"hit@{k}": _percent(hit) for k, hit in zip(ks, share, strict=True)} for name, share in shares.items()
+    }
 
-    def by_image(self) -> dict[str, float | None]:
-        """Hit@k in per cent of the photos; None without photos."""
-        total = int(self.photos.sum())
-        return self._named(self._hits.sum(axis=0) / UNIT / total if total else None)
 
-    def by_class(self) -> dict[str, float | None]:
-        """Hit@k in per cent, the mean over the classes that have photos; None without photos."""
-        present = self.photos > 0
-        shares = self._hits[present] / UNIT / self.photos[present, None]
-        return self._named(shares.mean(axis=0) if len(shares) else None)
-
-    def table(self) -> list[dict[str, Any]]:
-        """A row for each class that has photos, in the order of `classes`: {"id", "photos", "hit@1", ...}."""
-        return [
-            {"id": self.classes[c], "photos": int(self.photos[c])} | self._named(self._hits[c] / UNIT / self.photos[c])
-            for c in np.flatnonzero(self.photos)
-        ]
-
-    def _named(self, shares: np.ndarray | None) -> dict[str, float | None]:
-        return {f"hit@{k}": None if shares is None else 100 * float(shares[i]) for i, k in enumerate(self.ks)}
+def _percent(share: float) -> float:
+    return round(100 * float(share), 2)
 
 
 @dataclass(frozen=True)
@@ -160,30 +153,19 @@ class SeenUnseenCurve:
     .. math::  AUSUC = \sum_{i \in seen} \sum_{j \in unseen} w_i w_j ([m_i > m_j] + [m_i = m_j] / 2),
 
     w being the photo's share in its group's accuracy (`average` "image": 1 / photos; "class": 1 / (classes x photos of
-    the class)) times the probability that it is right within its own group. Photos without a chance are only counted;
-    the others take 16 bytes each.
+    the class)) times the probability that it is right within its own group.
+
+    Args: `is_seen` (C) of each class; for each of n photos its class (`labels`), margin, and how probably it is `right`
+    within its own group.
     """
 
-    def __init__(self, is_seen: np.ndarray):
-        self.is_seen = np.asarray(is_seen, bool)  # for each class
-        self.photos = np.zeros(len(self.is_seen), np.int64)
-        self._kept: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
-
-    def update(self, labels: np.ndarray, margins: np.ndarray, right: np.ndarray) -> None:
-        """Add photos: positions of their classes, margins, and how probably each is right within its own group."""
-        labels, margins, right = np.asarray(labels, np.int64), np.asarray(margins), np.asarray(right)
-        self.photos += np.bincount(labels, minlength=len(self.photos))
+    def __init__(self, is_seen: np.ndarray, labels: np.ndarray, margins: np.ndarray, right: np.ndarray):
+        self.is_seen, labels, right = np.asarray(is_seen, bool), np.asarray(labels, np.int64), np.asarray(right)
+        self.photos = np.bincount(labels, minlength=len(self.is_seen))
         chance = right > 0
-        self._keep(labels[chance], margins[chance], right[chance])
-
-    def state(self) -> dict[str, np.ndarray]:
-        """What `merge` takes. Of several states, `photos` may be added up and the other arrays joined."""
-        labels, margins, right = self._all()
-        return {"photos": self.photos, "labels": labels, "margins": margins, "right": right}
-
-    def merge(self, state: Mapping[str, np.ndarray]) -> None:
-        self.photos = self.photos + state["photos"]
-        self._keep(state["labels"], state["margins"], state["right"])
+        labels, margins, right = labels[chance], np.asarray(margins, np.float32)[chance], right[chance]
+        order = np.lexsort((right, labels, margins))  # sums do not depend on the order in which photos came
+        self._kept = labels[order], margins[order], right[order]
 
     def area(self, average: str = "class") -> float | None:
         """AUSUC, within 0..1; None if there are no seen or no unseen photos."""
@@ -196,9 +178,8 @@ class SeenUnseenCurve:
         """The point of the curve at one shift; a photo whose margin is just the shift counts half."""
         seen, margins, weights = self._weighted(average)
         beyond = (margins > shift) + (margins == shift) / 2
-        seen_share = float(np.sum((weights * beyond)[seen]))
-        unseen_share = float(np.sum((weights * (1 - beyond))[~seen]))
-        return Balance(shift, 100 * seen_share, 100 * unseen_share)
+        right = 100 * weights * np.where(seen, beyond, 1 - beyond)
+        return Balance(shift, float(right[seen].sum()), float(right[~seen].sum()))
 
     def curve(self, average: str = "class") -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(shifts, seen, unseen accuracies in per cent), a point for every step, shifts ascending."""
@@ -207,16 +188,14 @@ class SeenUnseenCurve:
         steps, step = np.unique(margins[finite], return_inverse=True)
         between = (steps[1:] + steps[:-1]) / 2
         shifts = np.concatenate([[steps[0] - 1], between, [steps[-1] + 1]]) if len(steps) else np.zeros(1)
-        lost = np.bincount(step, np.where(seen, weights, 0)[finite], len(steps))
-        won = np.bincount(step, np.where(seen, 0, weights)[finite], len(steps))
-        always_seen, always_unseen = weights[~finite & seen].sum(), weights[~finite & ~seen].sum()
+        lost, won = (np.bincount(step, (weights * group)[finite], len(steps)) for group in (seen, ~seen))
+        always_seen, always_unseen = (weights[~finite & group].sum() for group in (seen, ~seen))
         seen_share = always_seen + np.concatenate([np.cumsum(lost[::-1])[::-1], [0.0]])
         unseen_share = always_unseen + np.concatenate([[0.0], np.cumsum(won)])
         return shifts, 100 * seen_share, 100 * unseen_share
 
     def best(self, average: str = "class") -> Balance:
-        """The shift with the greatest harmonic mean of both accuracies; 0 where none is better, and of several equal
-        ones the one nearest to 0."""
+        """The shift with the greatest harmonic mean of both accuracies; of equal ones that nearest to 0."""
         shifts, seen, unseen = self.curve(average)
         harmonic = 2 * seen * unseen / np.maximum(seen + unseen, np.finfo(float).tiny)
         best = np.flatnonzero(harmonic == harmonic.max())
@@ -226,32 +205,210 @@ class SeenUnseenCurve:
             return none
         return Balance(float(shifts[at]), float(seen[at]), float(unseen[at]))
 
-    def _keep(self, labels: np.ndarray, margins: np.ndarray, right: np.ndarray) -> None:
-        self._kept.append((labels.astype(np.int32), margins.astype(np.float32), right.astype(np.float64)))
-
-    def _all(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """All that is kept, sorted, so that sums over it do not depend on the order in which photos came."""
-        empty = (np.zeros(0, np.int32), np.zeros(0, np.float32), np.zeros(0, np.float64))
-        labels, margins, right = (np.concatenate(parts) for parts in zip(empty, *self._kept, strict=True))
-        order = np.lexsort((right, labels, margins))
-        self._kept = [(labels[order], margins[order], right[order])]
-        return self._kept[0]
-
     def _weighted(self, average: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(of a seen class?, margin, weight) of every photo that is kept."""
         if average not in ("image", "class"):
             raise UnseenError(f"An average is over each 'image' or each 'class', not {average!r}.")
-        labels, margins, right = self._all()
+        labels, margins, right = self._kept
         share = np.zeros(len(self.photos))
         for group in (self.is_seen, ~self.is_seen):
             photos = self.photos[group]
-            if average == "image":
-                share[group] = 1 / max(photos.sum(), 1)
-            else:
-                share[group] = 1 / np.maximum(photos, 1) / max((photos > 0).sum(), 1)
+            by_class = 1 / np.maximum(photos, 1) / max((photos > 0).sum(), 1)
+            share[group] = by_class if average == "class" else 1 / max(photos.sum(), 1)
         return self.is_seen[labels], margins.astype(np.float64), right * share[labels]
 
 
-def _check_ties(ties: str) -> None:
-    if ties not in TIES:
-        raise UnseenError(f"Ties are counted {', '.join(TIES)}; there is no mode {ties!r}.")
+def hit_figures(table: RanksTable, ks: Sequence[int] = KS, ties: str = "realistic") -> dict[str, Any]:
+    """Hit@k over photos ("image") and over classes ("class"), rounded; and the row of each class."""
+    labels, photos, sums = class_hits(table["class"], table["greater"], table["equal"], ks, ties)
+    rows = [
+        {"id": table.hierarchy.ids[label], "photos": int(count)}
+        | {f"hit@{k}": 100 * float(hit / count) for k, hit in zip(ks, class_sums, strict=True)}
+        for label, count, class_sums in zip(labels, photos, sums, strict=True)
+    ]
+    return average_hits(photos, sums, ks) | {"per_class": rows}
+
+
+def balance_curve(table: RanksTable, ties: str = "realistic") -> SeenUnseenCurve | None:
+    """The curve over every shift, where seen and unseen classes compete."""
+    competing = table.is_seen[table.candidates]
+    if not competing.any() or competing.all():
+        return None
+    right = hits(table["own_greater"], table["own_equal"], 1, ties)
+    return SeenUnseenCurve(table.is_seen, table["class"], table["margin"], right)
+
+
+def generalised_figures(
+    table: RanksTable, curve: SeenUnseenCurve | None, ties: str = "realistic"
+) -> dict[str, Any] | None:
+    """Seen and unseen accuracy, their harmonic mean and the area under the curve over all shifts, both averages.
+
+    The accuracies are Hit@1 of each group: a photo for which seen and unseen classes tie counts as it does in Hit@k. On
+    the curve, where only margins are known, it counts half.
+    """
+    if curve is None or curve.area() is None:
+        return None
+    labels, photos, sums = class_hits(table["class"], table["greater"], table["equal"], (1,), ties)
+    shares, seen = 100 * (sums[:, 0] / photos), table.is_seen[labels]
+    result = {}
+    for average, weights in (("image", photos), ("class", np.ones(len(photos)))):
+        on_seen, on_unseen = (float(np.average(shares[of], weights=weights[of])) for of in (seen, ~seen))
+        best = curve.best(average)
+        result[average] = {
+            "seen": round(on_seen, 2),
+            "unseen": round(on_unseen, 2),
+            "harmonic": round(harmonic_mean(on_seen, on_unseen) or 0.0, 2),
+            "ausuc": round(curve.area(average) or 0.0, 4),
+            "best_shift_in_hindsight": best.shift,  # scores have no fixed scale: not rounded
+            "best_harmonic_in_hindsight": round(best.harmonic, 2),
+        }
+    return result
+
+
+def novelty_figures(table: RanksTable, threshold: float, ks: Sequence[int], ties: str = "realistic") -> dict[str, Any]:
+    """Hit@k where only the group that a novelty detector names competes; how often it names the right one."""
+    right = (table["network_confidence"] >= threshold) == table.seen
+    greater, equal = np.where(right, table["own_greater"], NEVER), np.where(right, table["own_equal"], 0)
+    ks = sorted({1, *ks})
+    labels, photos, sums = class_hits(table["class"], greater, equal, ks, ties)
+    shares, seen = sums[:, ks.index(1)] / photos, table.is_seen[labels]
+    result: dict[str, Any] = {"threshold": threshold, **average_hits(photos, sums, ks)}
+    for group, of, shown in (("unseen", ~seen, ~table.seen), ("seen", seen, table.seen)):
+        result[group] = _percent(float(np.mean(shares[of]))) if of.any() else None
+        result[f"{group}_told_rightly"] = _percent(float(np.mean(right[shown]))) if shown.any() else None
+    harmonic = harmonic_mean(result["seen"], result["unseen"])
+    return result | {"harmonic": None if harmonic is None else round(harmonic, 2)}
+
+
+class Relations:
+    """What the hierarchical figures ask of a hierarchy, over C candidate classes. Nodes are rows of the hierarchy."""
+
+    def __init__(self, hierarchy: Hierarchy, candidates: np.ndarray):
+        self.hierarchy, self._size = hierarchy, len(hierarchy)
+        node, ancestor, _ = hierarchy.ancestor_pairs()  # each node is among its ancestors
+        self._pairs = np.sort(node.astype(np.int64) * self._size + ancestor)
+        self.is_candidate = np.zeros(self._size, bool)
+        self.is_candidate[candidates] = True
+        self.words = words_of(hierarchy)
+        node, named = self.words.pairs
+        below = np.bincount(named[self.is_candidate[node]], minlength=self._size)  # c(v)
+        self.says_something = below < len(candidates)
+        self.information = np.log2(len(candidates) / np.maximum(below, 1))
+
+    def ancestors(self, row: int) -> np.ndarray:
+        """Rows of the node itself and all above it, ascending."""
+        first, last = np.searchsorted(self._pairs, [row * self._size, (row + 1) * self._size])
+        return self._pairs[first:last] - row * self._size
+
+    def claims(self, row: int) -> np.ndarray:
+        """What naming a node claims: itself and all above it, without what holds for every candidate."""
+        rows = self.ancestors(row)
+        return rows[self.says_something[rows]]
+
+    @cached_property
+    def heights(self) -> np.ndarray:
+        """N: the longest way down from each node to a leaf."""
+        child, parent = self.hierarchy.edges()
+        height, higher = np.full(self._size, -1), np.zeros(self._size, np.int64)
+        while not np.array_equal(higher, height):
+            height = higher.copy()
+            np.maximum.at(higher, parent, height[child] + 1)
+        return height
+
+    def severity(self, label: int, truth: int) -> int | None:
+        """The height of the lowest node above both; None where there is no such node."""
+        common = np.intersect1d(self.ancestors(label), self.ancestors(truth), assume_unique=True)
+        return min(self.heights[common].tolist(), default=None)
+
+    @cached_property
+    def _neighbours(self) -> tuple[np.ndarray, np.ndarray]:
+        child, parent = self.hierarchy.edges()
+        ends, starts = np.concatenate([child, parent]), np.concatenate([parent, child])
+        order = np.argsort(starts, kind="stable")
+        return ends[order], np.searchsorted(starts[order], np.arange(self._size + 1))
+
+    def nearest(self, truth: int, k: int) -> set[int]:
+        """The k candidates nearest to a class over edges either way, itself first; and all that tie for the last."""
+        ends, first = self._neighbours
+        reached, frontier, nearest = {truth}, [truth], set()
+        while frontier and len(nearest) < k:
+            nearest |= {row for row in frontier if self.is_candidate[row]}
+            around = {int(near) for row in frontier for near in ends[first[row] : first[row + 1]]}
+            frontier = list(around - reached)
+            reached |= around
+        return nearest
+
+
+def reliability_bins(
+    relations: Relations, nodes: np.ndarray, masses: np.ndarray, truth: np.ndarray, floor: float
+) -> dict[str, np.ndarray]:
+    """Of nodes (V) with probabilities `masses` (n x V) for photos of `truth` (n): how many nodes that say something
+    are in each bin of probability, how many of these are true, and their probabilities' sum; n x BINS each."""
+    photo, column = np.nonzero((masses >= floor) & relations.says_something[nodes])
+    probability = masses[photo, column]
+    place = photo * BINS + np.minimum((probability * BINS).astype(int), BINS - 1)
+    true = relations.words.are_true(nodes[column], truth[photo])
+    weights = {"nodes": np.ones(len(place)), "true": true, "mass": probability.astype(np.float64)}
+    return {name: np.bincount(place, values, len(masses) * BINS).reshape(-1, BINS) for name, values in weights.items()}
+
+
+def verdict_figures(relations: Relations, table: RanksTable, nodes: np.ndarray) -> dict[str, float]:
+    """Per cent right and unknown, and the mean information in bits, of verdicts (n nodes, -1 for "unknown")."""
+    n, unknown = len(nodes), nodes < 0
+    right = unknown | relations.words.are_true(nodes, table["class"])
+    information = round(float(relations.information[nodes[~unknown]].sum()) / n, 3)
+    shares = {name: round(100 * int(of.sum()) / n, 2) for name, of in (("right", right), ("unknown", unknown))}
+    return {**shares, "information": information}
+
+
+def curve_figures(relations: Relations, table: RanksTable) -> list[dict[str, float]]:
+    """What verdicts of each confidence of SWEEP are worth."""
+    return [{"sure": c, **verdict_figures(relations, table, table["curve"][:, i])} for i, c in enumerate(SWEEP)]
+
+
+def hierarchical_figures(relations: Relations, table: RanksTable) -> dict[str, float | None]:
+    """precision@k and f1 in per cent, severity in steps, area within 0..1; None where there is nothing to count."""
+    truth, best, k = table["class"], table["best"], FIRST
+    near, order = 0, np.argsort(truth, kind="stable")
+    for photos in np.split(order, np.flatnonzero(np.diff(truth[order])) + 1):  # class by class
+        near += int(np.isin(best[photos], list(relations.nearest(int(truth[photos[0]]), k))).sum())
+    wrong = (best[:, 0] >= 0) & (best[:, 0] != truth)
+    pairs = [(relations.severity(label, true), count) for label, true, count in _pairs(best[wrong, 0], truth[wrong])]
+    severities = [(severity, count) for severity, count in pairs if severity is not None]
+    mistakes = sum(count for _, count in severities)
+    both = claimed = 0
+    for node, true, count in _pairs(table["verdict"], truth):
+        claims, known = relations.claims(node) if node >= 0 else np.zeros(0, int), relations.claims(true)
+        claimed += count * (len(claims) + len(known))
+        both += count * len(np.intersect1d(claims, known, assume_unique=True))
+    return {
+        f"precision@{k}": round(100 * near / k / len(table), 2),
+        "f1": round(200 * both / claimed, 2) if claimed else None,
+        "severity": round(sum(s * count for s, count in severities) / mistakes, 3) if mistakes else None,
+        "area": round(curve_area(curve_figures(relations, table), len(table.candidates)), 4),
+    }
+
+
+def curve_area(points: list[dict[str, float]], candidates: int) -> float:
+    """Each step of the curve by its mean; from nothing claimed, which is always right."""
+    most = math.log2(max(candidates, 2))
+    places = sorted({(0.0, 1.0), *((p["information"] / most, p["right"] / 100) for p in points)})
+    specific, right = np.array(places).T
+    return float(np.sum(np.diff(specific) * (right[1:] + right[:-1]) / 2))
+
+
+def reliability_figures(table: RanksTable) -> list[dict[str, Any]]:
+    """Nodes by probability: how probable they are on average, and how often true."""
+    rows = []
+    sums = zip(*(table[name].sum(axis=0) for name in ("nodes", "true", "mass")), strict=True)
+    for i, (nodes, true, mass) in enumerate(sums):
+        if nodes:
+            means = {"probability": round(float(mass / nodes), 4), "true": round(float(true / nodes), 4)}
+            rows.append({"from": i / BINS, "to": (i + 1) / BINS, "nodes": int(nodes), **means})
+    return rows
+
+
+def _pairs(nodes: np.ndarray, truth: np.ndarray) -> list[list[int]]:
+    """Different pairs of (node, true class), and how many photos have each."""
+    pairs, counts = np.unique(np.stack([nodes, truth], axis=1), axis=0, return_counts=True)
+    return np.column_stack([pairs, counts]).tolist()

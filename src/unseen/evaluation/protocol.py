@@ -1,332 +1,379 @@
-"""The paper's protocol: Hit@k of a bundle on photos by class, over chosen candidates, with or without the seen classes.
+"""The paper's protocol: Hit@k of a model on photos by class, over chosen candidates, with or without the seen classes.
 
 Photos count if their class is in the list. Seen classes that are added to it ("+1K") only compete: the paper's second
-table is about photos of unseen classes, as the first, although the ImageNet-21K folder holds those of seen ones too. A
-folder that shows nothing but seen classes is its seen-class test.
-
-Features are read once, however many lists are asked for, and several processes share the reading: each takes some of
-the class folders, and what they count is merged.
+table is about photos of unseen classes, as the first. A folder that shows nothing but seen classes is its seen-class
+test. Features are read once, however many lists are asked for, and become a table for each list (`evaluation.table`).
 """
 
 from __future__ import annotations
 
+import logging
 import math
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, fields
+import os
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from unseen.bundle import Bundle
+import numpy as np
+
+from unseen._util.names import list_some
+from unseen.answers.candidates import parse_candidates, resolve_candidates
+from unseen.answers.prior import Prior
+from unseen.answers.probability import FLOOR, check_confidence
 from unseen.errors import UnseenError
-from unseen.evaluation.awa2 import by_id, photos_folder
+from unseen.evaluation import metrics
 from unseen.evaluation.metrics import KS, SeenUnseenCurve
-from unseen.evaluation.tally import Tally
-from unseen.features import FeatureStore
-from unseen.recognition.recogniser import Recogniser
-from unseen.scoring.awa2_classes import CLASSES
-from unseen.scoring.class_folders import check_source, match_folders, open_source
+from unseen.evaluation.table import FIRST, NEVER, NOVELTY, RANKS, SWEEP, VERDICTS, RanksTable
+from unseen.features.base import FeatureBatch, Features
+from unseen.features.folders import check_source, match_folders, open_features
 
 if TYPE_CHECKING:
-    from unseen.runtime.processes import Processes
+    from unseen._util.processes import Processes
+    from unseen.model import Model
 
 BATCH = 1024  # photos
 SHARE = 4 * BATCH  # photos that a process takes at a time
+BLOCK = 256  # photos whose probabilities are held at a time
 PHOTOS_OF = ("auto", "unseen", "seen", "both")
+logger = logging.getLogger(__name__)
+Photos: TypeAlias = str | Path | Features
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How `evaluate` ranks and counts.
+
+    With a `seen_shift`, which is taken off the scores of seen classes, classes are ranked by score; without, by
+    probability if the bundle is calibrated. `novelty` is a threshold of the network's confidence: in figures of their
+    own, photos that reach it compete among seen classes only, the rest among unseen ones. Both may be "auto": what
+    `Model.calibrate` chose for the bundle. `photos_of` says which photos count where seen classes were added to the
+    list: `unseen`, `seen`, `both`; `auto`: in each folder those of the list, and those of seen classes only where it
+    has no others.
+    """
+
+    with_seen: bool = False  # let the seen classes compete too
+    seen_shift: float | str | None = None
+    ties: str = "realistic"  # or optimistic, pessimistic; see `unseen.evaluation.metrics`
+    ks: Sequence[int] = KS  # of Hit@k
+    novelty: float | str | None = None
+    photos_of: str = "auto"
+    confidence: float | None = 0.9  # of verdicts; None: no verdicts, which is faster
+    photo_names: bool = True  # keep them in the table
+    prior: Any = "uniform"  # or common, a file, weights: see `unseen.answers.prior`
+
+    def resolve(self, calibration: Any) -> Settings:
+        """Checked, with the calibration's numbers instead of "auto"."""
+        if self.photos_of not in PHOTOS_OF:
+            names = f"{', '.join(PHOTOS_OF[:-1])} or {PHOTOS_OF[-1]}"
+            raise UnseenError(f"photos_of must be {names}, not {self.photos_of!r}")
+        if self.confidence is not None:
+            check_confidence(self.confidence)
+        numbers = {"seen_shift": self.seen_shift, "novelty": self.novelty}
+        for name, value in numbers.items():
+            if value == "auto" and calibration is None:
+                raise UnseenError(
+                    f"{name} cannot be auto: this bundle is not calibrated. Calibrate it on photos of seen classes, "
+                    "with `unseen calibrate`."
+                )
+            if value == "auto":
+                numbers[name] = calibration.seen_shift if name == "seen_shift" else calibration.novelty_threshold
+            elif isinstance(value, str) or not math.isfinite(value or 0):
+                raise UnseenError(f"{name} must be a finite number or auto, not {value!r}")
+        return replace(self, **numbers)
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What `unseen.evaluate` finds; figures are in per cent.
+    """What `Model.evaluate` measures; figures are in per cent.
 
-        image  hit@k = 100 / photos * sum over photos of [true class among the k best]
-        class  hit@k = mean of that over the classes that have photos
-        generalised, harmonic = 2 s u / (s + u)  for seen and unseen accuracy s, u
-
-    Args:
-        candidates: Which classes competed, by the name of the list.
-        candidate_classes: How many.
-        listed_classes: How many without the seen classes that were added to the list.
-        classes: How many of them have photos.
-        images: How many photos were counted.
-        unreadable: How many photos could not be read.
-        skipped_classes: Folders that the bundle does not know, or that are not among the candidates.
-        ties: What a tie is worth: realistic, optimistic or pessimistic.
-        seen_shift: What was taken off the scores of seen classes.
-        image: Hit@k by k, averaged over photos.
-        class_: The same averaged over classes; "class" in `as_dict`.
-        generalised: Seen and unseen accuracy, where photos of both are among those evaluated.
-        novelty: The same with a novelty detector, where one is asked for.
-        per_class: Number of photos and Hit@k of each class.
-        curve: Unseen over seen accuracy for every shift, where both kinds compete.
-        calibrated: Whether classes were ranked by calibrated probabilities.
-        verdict: How often verdicts of the sureness asked for are right, and what they tell, in bits.
-        hierarchical: Figures that know the hierarchy; see `unseen.evaluation.hierarchical`.
-        verdict_curve: The same as `verdict` over many surenesses.
-        reliability: How often nodes of a probability are true.
-
-    >>> import unseen
-    >>> hits = {"hit@1": 50.0, "hit@5": 100.0}
-    >>> result = unseen.Evaluation(
-    ...     candidates="unseen", candidate_classes=9, listed_classes=9, classes=1, images=2, unreadable=0,
-    ...     skipped_classes=0, ties="realistic", seen_shift=0.0, image=hits, class_=hits, generalised=None,
-    ...     novelty=None, per_class=[{"id": "fox", "photos": 2, **hits}],
-    ... )
-    >>> result.as_dict()["class"]["hit@5"]
-    100.0
+    image  hit@k = 100 / photos * sum over photos of [true class among the k best]
+    class  hit@k = mean of that over the classes that have photos
     """
 
-    candidates: str
+    candidates: str  # which classes competed, by the name of the list
     candidate_classes: int
-    listed_classes: int
-    classes: int
-    images: int
+    listed_classes: int  # without the seen classes that were added to the list
+    classes: int  # those that have photos
+    images: int  # photos that were counted
     unreadable: int
-    skipped_classes: int
+    skipped_classes: int  # folders that the bundle does not know, or that are not among the candidates
     ties: str
     seen_shift: float
-    image: dict[str, float | None]
-    class_: dict[str, float | None]
-    generalised: dict[str, Any] | None
-    novelty: dict[str, Any] | None
-    per_class: list[dict[str, Any]]
-    curve: SeenUnseenCurve | None = None
-    calibrated: bool = False
-    verdict: dict[str, Any] | None = None
-    hierarchical: dict[str, Any] | None = None
-    verdict_curve: list[dict[str, float]] | None = None
-    reliability: list[dict[str, Any]] | None = None
+    image: dict[str, float]  # Hit@k by k, averaged over photos
+    class_: dict[str, float]  # the same averaged over classes; "class" in `as_dict`
+    generalised: dict[str, Any] | None  # seen and unseen accuracy, where photos of both were counted
+    novelty: dict[str, Any] | None  # with a novelty detector
+    per_class: list[dict[str, Any]]  # number of photos and Hit@k of each class
+    curve: SeenUnseenCurve | None  # unseen over seen accuracy for every shift, where both kinds compete
+    calibrated: bool  # whether classes were ranked by calibrated probabilities
+    prior: str  # uniform, common, or with how many weights
+    table: RanksTable = field(repr=False)  # a row for each photo, of which all figures are functions
+    verdict: dict[str, Any] | None = None  # how often verdicts are right, and what they tell, in bits
+    hierarchical: dict[str, Any] | None = None  # see `unseen.evaluation.metrics`
+    verdict_curve: list[dict[str, float]] | None = None  # `verdict` over many confidences
+    reliability: list[dict[str, Any]] | None = None  # how often nodes of a probability are true
+
+    def hits(self, ks: Sequence[int] = KS, ties: str = "realistic") -> dict[str, dict[str, float]]:
+        """Hit@k of other k or with another worth of ties, over photos ("image") and over classes ("class")."""
+        figures = metrics.hit_figures(self.table, ks, ties)
+        return {"image": figures["image"], "class": figures["class"]}
 
     def as_dict(self, per_class: bool = False) -> dict[str, Any]:
-        left_out = {"curve"} if per_class else {"curve", "per_class"}
+        left_out = {"curve", "table"} if per_class else {"curve", "table", "per_class"}
         names = [item.name for item in fields(self) if item.name not in left_out]
         return {("class" if name == "class_" else name): getattr(self, name) for name in names}
 
 
 def evaluate(
-    model: Recogniser,
-    images: str | Path | FeatureStore | Sequence[str | Path | FeatureStore],
+    model: Model,
+    photos: Photos | Sequence[Photos],
     candidates: str | Sequence[str] = "unseen",
-    with_seen: bool = False,
-    seen_shift: float | str | None = None,
-    ties: str = "realistic",
-    ks: Sequence[int] = KS,
-    novelty: float | str | None = None,
+    *,
     workers: int = 2,
-    show_progress: bool = True,
-    say: Callable[[str], None] = lambda message: None,
-    photos_of: str = "auto",
-    sure: float | None = 0.9,
     processes: Processes | None = None,
+    **settings: Any,
 ) -> Evaluation:
     """Rank the true class of every photo in one or more folders (or feature stores) among the candidates.
 
     Args:
-        model: From `unseen.load`.
-        images: Photos by class id, DIR/<id>/*, or feature stores; only those of candidates count. AWA2 may be given as
-            it is distributed, with folders such as blue+whale.
-        candidates: Ids, or the name of a list such as unseen, seen or hops:2; see `unseen.scoring.candidates`.
-        with_seen: Let the seen classes compete too.
-        seen_shift: Taken off the scores of seen classes; "auto": what `unseen.calibrate` chose for the bundle. Without
-            it classes are ranked by probability if the bundle is calibrated, and by score if not.
-        ties: What a tie is worth: realistic, optimistic or pessimistic; see `unseen.evaluation.metrics`.
-        ks: The k of Hit@k.
-        novelty: A threshold of the network's confidence, or "auto": figures with it are reported beside the others.
-            Photos that reach it compete among seen classes only, the rest among unseen ones.
+        model: From `unseen.load` or `unseen.train`.
+        photos: Photos by class id, DIR/<id>/*, or features; only those of candidates count. AWA2 may be given as it is
+            distributed, with folders such as blue+whale.
+        candidates: Ids, or the name of a list such as unseen, seen or hops:2; see `unseen.answers.candidates`.
         workers: Processes that read photos.
-        show_progress: Show a progress bar.
-        say: Is told what a user should know.
-        photos_of: Which photos count where seen classes were added to the list: `unseen`, `seen`, `both`; `auto`: in
-            each folder those of the list, and those of seen classes only where it has no others.
-        sure: The sureness of the verdicts that are judged; None: no verdicts, which is faster.
         processes: Those of torchrun, to share the photos among them; all return the same.
+        settings: Those of `Settings`.
 
     >>> from pathlib import Path
-    >>> import unseen
-    >>> from PIL import Image
-    >>> from torch import nn
-    >>> edges = [("red", "colour"), ("green", "colour"), ("blue", "colour"), ("crimson", "red"), ("navy", "blue")]
-    >>> network = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(3, 3, bias=False))
-    >>> _ = nn.init.eye_(network[-1].weight)  # it sees how red, green and blue a photo is
-    >>> backbone = unseen.from_module(network, ["red", "green", "blue"])
-    >>> bundle = unseen.train("structural", unseen.Taxonomy.from_edges(edges), "glove", backbone)
-    >>> for colour in ["crimson", "navy"]:
-    ...     Path("photos", colour).mkdir(parents=True)
-    ...     Image.new("RGB", (8, 8), colour).save(f"photos/{colour}/plain.png")
-    >>> model = unseen.load(bundle, backbone)
-    >>> unseen.evaluate(model, "photos", "unseen", ks=[1, 2], workers=0, show_progress=False).image
-    {'hit@1': 100.0, 'hit@2': 100.0}
+    >>> from unseen.examples import fruits, photo
+    >>> for fruit, colour in {"raspberry": "crimson", "lime": "lime"}.items():
+    ...     Path("photos", fruit).mkdir(parents=True)
+    ...     photo(colour).save(f"photos/{fruit}/plain.png")
+    >>> result = evaluate(fruits(), "photos", ["raspberry", "lime"], workers=0, ks=[1, 2])
+    >>> result.image, result.table["greater"].tolist()
+    ({'hit@1': 100.0, 'hit@2': 100.0}, [0, 0])
     """
-    found = evaluate_lists(
-        model, images, [candidates], with_seen, seen_shift, ties, ks, novelty, workers, show_progress, say, photos_of,
-        sure, processes,
-    )  # fmt: skip
-    return found[0]
+    return evaluate_lists(model, photos, [candidates], workers=workers, processes=processes, **settings)[0]
 
 
 def evaluate_lists(
-    model: Recogniser,
-    images: str | Path | FeatureStore | Sequence[str | Path | FeatureStore],
+    model: Model,
+    photos: Photos | Sequence[Photos],
     lists: Sequence[str | Sequence[str]],
-    with_seen: bool = False,
-    seen_shift: float | str | None = None,
-    ties: str = "realistic",
-    ks: Sequence[int] = KS,
-    novelty: float | str | None = None,
+    *,
     workers: int = 2,
-    show_progress: bool = True,
-    say: Callable[[str], None] = lambda message: None,
-    photos_of: str = "auto",
-    sure: float | None = 0.9,
     processes: Processes | None = None,
+    **settings: Any,
 ) -> list[Evaluation]:
-    """`evaluate` over several lists of candidates, for which the features are read once.
-
-    With `processes`, each reads its share of the classes, and all return what one process alone would, exactly.
-    """
-    shift = None if seen_shift is None else _chosen("seen_shift", seen_shift, model.bundle, "seen_shift")
-    novelty = None if novelty is None else _chosen("novelty", novelty, model.bundle, "novelty_threshold")
-    sources: list[Any] = list(images) if isinstance(images, (list, tuple)) else [images]
+    """`evaluate` over several lists of candidates, for which the features are read once."""
+    chosen = Settings(**settings).resolve(model.bundle.calibration)
+    sources: list[Any] = list(photos) if isinstance(photos, (list, tuple)) else [photos]
     _refuse_twice(sources)
-    tallies = [Tally(model, candidates, with_seen, shift, ties, ks, novelty, sure) for candidates in lists]
-    for source in sources:  # all of them before the first photo is read
-        _check_source(model, source, tallies)
-    stores = [_open(model, source, workers, show_progress, say) for source in sources]
-    plans = [[_plan(store, tally, photos_of, say) for tally in tallies] for store in stores]
-    for store, of_lists in zip(stores, plans, strict=True):
-        for features, folders in _read(store, {folder for plan in of_lists for folder in plan}, processes):
-            points = tallies[0].judge.points(features)  # the lists differ in their classes alone
-            for tally, plan in zip(tallies, of_lists, strict=True):
-                tally.add(features, points, [plan.get(folder, -1) for folder in folders])
-    if processes is not None and processes.world > 1:
-        for rank, states in enumerate(processes.gather([tally.state() for tally in tallies])):
-            for tally, state in zip(tallies, states, strict=True):
-                if rank != processes.rank:
-                    tally.merge(state)
+    with_folder = [_name_folder(model, candidates, sources, workers) for candidates in lists]
+    rankings = [_Ranking(model, candidates, chosen, name) for candidates, name in zip(with_folder, lists, strict=True)]
+    stores = _open(model, sources, rankings, workers)
+    for number, store in enumerate(stores):
+        counted = [ranking.choose(store.classes()) for ranking in rankings]
+        for share, batch in _read(store, set().union(*counted), processes):
+            for ranking, classes in zip(rankings, counted, strict=True):
+                ranking.add((number, share), batch, classes)
+    if processes is not None:
+        for ranking in rankings:
+            parts = [part for parts in processes.gather(ranking.parts) for part in parts]
+            ranking.parts = sorted(parts, key=lambda part: part[0])
     unreadable = sum(store.unreadable_count() for store in stores)
-    return [_result(tally, unreadable, with_seen, ties, shift) for tally in tallies]
+    return [ranking.result(unreadable) for ranking in rankings]
 
 
-def _result(tally: Tally, unreadable: int, with_seen: bool, ties: str, shift: float | None) -> Evaluation:
-    if not tally.counter.photos.any():
-        raise UnseenError(_nothing_found(tally))
-    candidates = tally.candidates if isinstance(tally.candidates, str) else "own list"
-    return Evaluation(
-        candidates=candidates + ("+seen" if with_seen else ""),
-        candidate_classes=len(tally.rows),
-        listed_classes=len(tally.own_list),
-        classes=tally.counter.coverage[0],
-        images=int(tally.counter.photos.sum()),
-        unreadable=unreadable,
-        skipped_classes=len(tally.skipped),
-        ties=ties,
-        seen_shift=shift or 0.0,
-        **tally.figures(),
-    )
+class _Ranking:
+    """The ranks of photos over one list of candidates."""
+
+    def __init__(self, model: Model, candidates: str | Sequence[str], settings: Settings, name: str | Sequence[str]):
+        self.model, self.candidates, self.settings = model, name, settings
+        shift, novelty = settings.seen_shift, settings.novelty
+        self.shift = None if shift is None else float(shift)  # numbers since `resolve`
+        self.novelty = None if novelty is None else float(novelty)
+        self.prior = Prior.read(settings.prior, model.bundle.hierarchy)
+        self.scorer, bundle = model.scorer(candidates, settings.with_seen, self.prior), model.bundle
+        rows = self.scorer.rows
+        self.row = {bundle.ids[row]: int(row) for row in rows}  # class id -> row
+        plain = _plain(candidates)
+        same = plain == candidates and not settings.with_seen
+        self.listed = {bundle.ids[row] for row in (rows if same else resolve_candidates(bundle, plain))}
+        self.skipped: set[str] = set()  # folders of classes that do not count
+        self.empty: set[str] = set()  # folders without a readable photo
+        self.parts: list[tuple[tuple[int, int], np.ndarray, list[str]]] = []
+        verdicts = settings.confidence is not None
+        self.fields = RANKS + (NOVELTY if novelty is not None else []) + (VERDICTS if verdicts else [])
+        self.relations = metrics.Relations(bundle.hierarchy, rows) if verdicts else None
+        if novelty is not None and len(set(bundle.is_seen[rows])) < 2:
+            raise UnseenError("a novelty detector needs seen and unseen candidates: let the seen ones compete too")
+
+    def choose(self, photos: dict[str, int]) -> set[str]:
+        """The classes of a store whose photos count."""
+        shown = {id for id, count in photos.items() if count}
+        known, seen = shown & self.row.keys(), set(self.model.bundle.seen_ids)
+        listed, added = known & self.listed, known - self.listed
+        of = self.settings.photos_of
+        if of == "auto" and listed and added:
+            logger.info("photos of %d seen classes do not count: to count them too, set photos_of to both", len(added))
+        counted = {"auto": listed or added, "unseen": known - seen, "seen": known & seen, "both": known}[of]
+        self.skipped |= shown - counted
+        self.empty |= photos.keys() - shown
+        return counted
+
+    def add(self, place: tuple[int, int], batch: FeatureBatch, classes: set[str]) -> None:
+        """Rank the photos of these classes."""
+        kept = [i for i, id in enumerate(batch.class_ids) if id in classes]
+        if not kept:
+            return
+        features = batch.features if len(kept) == len(batch.class_ids) else batch.features[kept]
+        truth = np.array([self.row[batch.class_ids[i]] for i in kept])
+        rows = np.zeros(len(kept), self.fields)
+        ranks = self.scorer.ranks(features, truth, self.shift)
+        rows["class"], rows["margin"] = truth, ranks.margin
+        for name in ("greater", "equal", "own_greater", "own_equal"):
+            rows[name] = np.minimum(getattr(ranks, name), NEVER)
+        if self.novelty is not None:
+            rows["network_confidence"] = metrics.network_confidence(self.model.bundle.head, features)
+        if self.relations is not None:
+            for start in range(0, len(rows), BLOCK):
+                block = slice(start, start + BLOCK)
+                self._add_verdicts(self.relations, rows[block], features[block])
+        self.parts.append((place, rows, [batch.paths[i] for i in kept] if self.settings.photo_names else []))
+
+    def _add_verdicts(self, relations: metrics.Relations, rows: np.ndarray, features: np.ndarray) -> None:
+        scorer, shift, confidence = self.scorer, self.shift, self.settings.confidence
+        assert confidence is not None  # or there were no relations
+        scores = scorer.scores(features, shift)
+        probabilities = scorer.to_probabilities(scores, shift)
+        masses = scorer.sums(probabilities)
+        verdict, *curve = scorer.verdicts(masses, [confidence, *SWEEP], shift)
+        for photo in np.flatnonzero(verdict >= 0):
+            verdict[photo] = scorer.sums.most_probable(verdict[photo], probabilities[photo])
+        nodes = np.append(scorer.sums.nodes, -1)  # the last one for "unknown"
+        rows["verdict"], rows["curve"] = nodes[verdict], nodes[np.array(curve)].T
+        known = np.minimum(masses[np.arange(len(rows)), verdict], 1) if masses.shape[1] else np.nan
+        rows["probability"] = np.where(verdict < 0, np.nan, known)
+        rows["best"] = -1
+        best = scorer.columns[scorer.best(scores, FIRST)]
+        rows["best"][:, : best.shape[1]] = best
+        bins = metrics.reliability_bins(relations, scorer.sums.nodes, masses, rows["class"], FLOOR)
+        for name, values in bins.items():
+            rows[name] = values
+
+    def result(self, unreadable: int) -> Evaluation:
+        if not self.parts:
+            raise UnseenError(self._nothing_found())
+        settings, bundle = self.settings, self.model.bundle
+        rows = np.concatenate([rows for _, rows, _ in self.parts])
+        names = [name for _, _, names in self.parts for name in names]
+        table = RanksTable(rows, names, bundle.hierarchy, self.scorer.rows, bundle.is_seen)
+        hits, verdicts = metrics.hit_figures(table, settings.ks, settings.ties), {}
+        if self.relations is not None:
+            figures = metrics.verdict_figures(self.relations, table, table["verdict"])
+            verdicts = {
+                "verdict": {"sure": settings.confidence, **figures, "images": len(table)},
+                "hierarchical": metrics.hierarchical_figures(self.relations, table),
+                "verdict_curve": metrics.curve_figures(self.relations, table),
+                "reliability": metrics.reliability_figures(table),
+            }
+        novelty, curve = self.novelty, metrics.balance_curve(table, settings.ties)
+        name = self.candidates if isinstance(self.candidates, str) else "own list"
+        return Evaluation(
+            candidates=name + ("+seen" if settings.with_seen else ""),
+            candidate_classes=len(self.scorer.rows),
+            listed_classes=len(self.listed),
+            classes=len(hits["per_class"]),
+            images=len(table),
+            unreadable=unreadable,
+            skipped_classes=len(self.skipped),
+            ties=settings.ties,
+            seen_shift=self.shift or 0.0,
+            image=hits["image"],
+            class_=hits["class"],
+            generalised=metrics.generalised_figures(table, curve, settings.ties),
+            novelty=None if novelty is None else metrics.novelty_figures(table, novelty, settings.ks, settings.ties),
+            per_class=hits["per_class"],
+            curve=curve,
+            calibrated=self.scorer.calibrated and self.shift is None,
+            prior=str(self.prior),
+            table=table,
+            **verdicts,
+        )
+
+    def _nothing_found(self) -> str:
+        named = repr(self.candidates) if isinstance(self.candidates, str) else "given"
+        kinds = {"of other classes": sorted(self.skipped), "without a readable photo": sorted(self.empty)}
+        folders = [f"{len(names)} {kind} ({list_some(names, 3)})" for kind, names in kinds.items() if names]
+        return (
+            f"no photo shows a class among the candidates {named}. Photos are expected as DIR/<class id>/<photo>; "
+            f"the folders there: {' and '.join(folders) or 'none'}"
+        )
 
 
-def _plan(store: Any, tally: Tally, photos_of: str, say: Callable[[str], None]) -> dict[str, int]:
-    """Folder -> place of its class among the candidates, for the folders whose photos count."""
-    bundle, folders = tally.bundle, dict[str, int](store.classes())
-    meant = match_folders(list(folders), bundle.taxonomy, tally.position)
-    shown = {meant.get(folder, folder) for folder, photos in folders.items() if photos}
-    counted = _counted(shown & tally.position.keys(), tally.own_list, set(bundle.seen_ids), photos_of, say)
-    tally.expect(counted)
-    tally.skipped |= shown - counted
-    tally.empty |= {meant.get(folder, folder) for folder in folders} - shown
-    return {folder: tally.position[id] for folder, id in meant.items() if id in counted}
+def _name_folder(
+    model: Model, candidates: str | Sequence[str], sources: list[Photos], workers: int
+) -> str | Sequence[str]:
+    """The candidates; where `folder` is one of their sets, as ids."""
+    bundle, parts = model.bundle, []
+    if isinstance(candidates, str):
+        parts = [part for _, part in parse_candidates(bundle, candidates)]
+    if "folder" not in parts:
+        return candidates
+    classes, shown = {bundle.ids[row] for row in np.flatnonzero(bundle.is_class)}, set()
+    for source in sources:
+        matched = check_source(source, bundle.hierarchy, classes, "the classes of the bundle")
+        if matched is None:
+            store = open_features(source, lambda: model.network, bundle.network.num_features, workers)
+            matched = match_folders(list(store.classes()), bundle.hierarchy, classes)
+        shown |= set(matched.values())
+    return [bundle.ids[row] for row in resolve_candidates(bundle, candidates, folder=sorted(shown))]
 
 
-def _read(store: Any, wanted: Collection[str], processes: Processes | None) -> Iterator[tuple[Any, list[str]]]:
-    """Features and folders of this process's share of the folders `wanted`; of others nothing is read."""
+def _open(model: Model, sources: list[Photos], rankings: list[_Ranking], workers: int) -> list[Features]:
+    """Features by class id; folders are matched with classes once, and all of them before the first photo is read."""
+    hierarchy, wanted = model.bundle.hierarchy, {id for ranking in rankings for id in ranking.row}
+    names = [f"the candidates {ranking.candidates!r}" for ranking in rankings if isinstance(ranking.candidates, str)]
+    what = " or ".join(names) or "the candidates given"
+    matched, stores = [check_source(source, hierarchy, wanted, what) for source in sources], []
+    for source, ids in zip(sources, matched, strict=True):
+        store = open_features(source, lambda: model.network, model.bundle.network.num_features, workers)
+        stores.append(store.relabel(match_folders(list(store.classes()), hierarchy, wanted) if ids is None else ids))
+    return stores
+
+
+def _read(store: Features, wanted: Collection[str], processes: Processes | None) -> Iterator[tuple[int, FeatureBatch]]:
+    """Batches of this process's share of the classes `wanted`, with the number of the share."""
     rank, world = (0, 1) if processes is None else (processes.rank, processes.world)
     for number, share in enumerate(_shares(store.classes(), wanted)):
         if number % world == rank:
-            for features, folders, _ in store.batches(BATCH, share):
-                yield features, folders
+            for batch in store.batches(BATCH, share):
+                yield number, batch
 
 
-def _shares(photos: dict[str, int], wanted: Collection[str]) -> Iterator[set[str]]:
-    """Classes in their order, some SHARE photos at a time: the same batches, however many processes read them."""
-    share, count = set(), 0
-    for id, own in photos.items():
-        if own and id in wanted:
-            share.add(id)
-            count += own
-        if count >= SHARE:
-            yield share
-            share, count = set(), 0
-    if share:
-        yield share
+def _shares(photos: dict[str, int], wanted: Collection[str]) -> list[set[str]]:
+    """Classes in their order, about SHARE photos at a time: the same batches for any number of processes."""
+    shares, total = defaultdict(set), 0
+    for id in [id for id, count in photos.items() if count and id in wanted]:
+        shares[total // SHARE].add(id)
+        total += photos[id]
+    return list(shares.values())
 
 
-def _chosen(argument: str, value: float | str, bundle: Bundle, key: str) -> float:
-    """A number as it was given; for "auto" the one that a calibration left in the bundle."""
-    if value == "auto":
-        if bundle.calibration is None:
-            raise UnseenError(
-                f"{argument} cannot be auto: this bundle is not calibrated. Calibrate it on photos of seen classes, "
-                "with `unseen calibrate`.",
-                argument,
-            )
-        return float(getattr(bundle.calibration, key))
-    if isinstance(value, str) or not math.isfinite(value):
-        raise UnseenError(f"{argument} must be a finite number or auto, not {value!r}", argument)
-    return float(value)
-
-
-def _counted(
-    shown: set[str], own_list: set[str], seen: set[str], photos_of: str, say: Callable[[str], None]
-) -> set[str]:
-    """Which of the candidates that a folder shows count."""
-    if photos_of not in PHOTOS_OF:
-        raise UnseenError(f"photos_of must be {', '.join(PHOTOS_OF[:-1])} or {PHOTOS_OF[-1]}, not {photos_of!r}")
-    if photos_of == "auto":
-        of_list, added = shown & own_list, shown - own_list
-        if of_list and added:
-            say(f"photos of {len(added)} seen classes do not count: to count them as well, set photos_of to both")
-        return of_list or added
-    return {"unseen": shown - seen, "seen": shown & seen, "both": shown}[photos_of]
-
-
-def _check_source(model: Recogniser, source: Any, tallies: Sequence[Tally]) -> None:
-    named = [f"the candidates {tally.candidates!r}" for tally in tallies if isinstance(tally.candidates, str)]
-    wanted = {id for tally in tallies for id in tally.position}
-    told = " or ".join(named) or "the candidates given"
-    check_source(_place_of(source), model.bundle.taxonomy, wanted, told, CLASSES)
-
-
-def _open(model: Recogniser, source: Any, workers: int, show_progress: bool, say: Callable[[str], None]) -> Any:
-    """A store, or what reads like one, by class id or by the names of its folders."""
-    width = model.bundle.backbone.num_features
-    store = open_source(_place_of(source), lambda: model.backbone, width, workers, show_progress, say)
-    return by_id(store, model.bundle.taxonomy)
-
-
-def _place_of(source: Any) -> Any:
-    """Where the class folders lie, if it is a folder."""
-    return source if hasattr(source, "batches") else photos_folder(source)
-
-
-def _refuse_twice(sources: Sequence[str | Path | FeatureStore]) -> None:
+def _refuse_twice(sources: Sequence[Photos]) -> None:
     """The same photos counted twice would look like more evidence than there is."""
-    places = set()
-    for source in sources:
-        path = getattr(source, "path", source)
-        place = Path(path).resolve() if isinstance(path, (str, Path)) else id(source)
-        if place in places:
+    paths = [source.path if isinstance(source, Features) else source for source in sources]
+    places = [Path(p).resolve() if os.path.exists(p) else id(s) for p, s in zip(paths, sources, strict=True)]
+    for path, place in zip(paths, places, strict=True):
+        if places.count(place) > 1:
             raise UnseenError(f"{path} is given twice: name each folder of photos once")
-        places.add(place)
 
 
-def _nothing_found(tally: Tally) -> str:
-    named = repr(tally.candidates) if isinstance(tally.candidates, str) else "given"
-    told = [f"{len(tally.skipped)} of other classes ({_some(tally.skipped)})"] if tally.skipped else []
-    told += [f"{len(tally.empty)} without a readable photo ({_some(tally.empty)})"] if tally.empty else []
-    return (
-        f"no photo shows a class among the candidates {named}. Photos are expected as DIR/<class id>/<photo>; "
-        f"the folders there: {' and '.join(told) or 'none'}"
-    )
-
-
-def _some(names: set[str], most: int = 3) -> str:
-    return ", ".join(sorted(names)[:most]) + (", ..." if len(names) > most else "")
+def _plain(candidates: str | Sequence[str]) -> str | Sequence[str]:
+    """The list itself, without the seen classes that a trailing +1K or +seen adds."""
+    if isinstance(candidates, str) and candidates.rpartition("+")[2].strip().lower() in ("1k", "seen"):
+        return candidates.rpartition("+")[0] or candidates
+    return candidates

@@ -1,6 +1,7 @@
-"""Features of photos on disk: the store, how it is built, and a cache of stores."""
+"""Photos -> features: one protocol (`Features`), implemented by a store on disk and by arrays."""
 
-from unseen.features.construction import Built, build_store
-from unseen.features.store import FeatureStore, SeenFeatures
+from unseen.features.base import Features, SeenFeatures
+from unseen.features.build import Built, build_store
+from unseen.features.store import FeatureStore
 
-__all__ = ["Built", "FeatureStore", "SeenFeatures", "build_store"]
+__all__ = ["Built", "FeatureStore", "Features", "SeenFeatures", "build_store"]

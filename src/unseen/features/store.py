@@ -1,20 +1,15 @@
-"""Features of photos on disk: what a store holds, and how it is read. `unseen.features.construction` makes it.
+"""Features of photos on disk: what a store holds, and how it is read. `unseen.features.build` makes it.
 
     STORE/
-      store.json          the network (name, checksum, transform), and the precision of the features
-      features/<class id>/000000.safetensors, 000001...
-                          up to 1,024 photos of a class each, sorted by name. The file holds their features (n x D) and,
-                          in its header, what these were made from: name, size and time of every file; of the unreadable
-                          ones, which have no row, also the reason. See `unseen.features.blocks`. A mark of the network
-                          in it replaces a store.json that got damaged
-      contents.json       photos and unreadable files of every class; written last: without it a store is unfinished
+      store.json          the network (name, checksum, transform), the precision of the features, and the photos and
+                          unreadable files of every class; these are null while the store is unfinished
+      features/<folder>/000000.safetensors, 000001...
+                          up to 1,024 photos of a class folder each, sorted by name: their features (n x D) and, in the
+                          header, name, size and time of every file. Unreadable files have a reason instead of a row
       unreadable.jsonl    {"photo", "why"}, one file a line
-      aside/<class id>/   blocks of a class whose photos have changed, until their rows have been used again
-      unknown/            features without such a mark, where store.json got damaged; nothing reads or removes them
 
-A block is written whole or not at all, and depends on nothing but the photos and the network: however often the work
-was interrupted, by however many processes it was done, in whatever order photos came: a finished store is the same.
-Every file has a checksum; those of version 0.1 had none and are read as they are.
+A block depends on nothing but the photos and the network: however often the work was interrupted and however many
+processes shared it, a finished store is the same. Every file has a checksum.
 """
 
 from __future__ import annotations
@@ -22,230 +17,303 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from safetensors import safe_open
+from safetensors.numpy import save
 
+from unseen._util.files import DAMAGE, write_atomically
 from unseen.errors import UnseenError
-from unseen.features.blocks import REBUILD, Index, blocks_of, read_block, read_index
-from unseen.features.rows import StoredRows
-from unseen.runtime.seals import Damaged, read_sealed
+from unseen.features.base import FeatureBatch, SeenFeatures
 
 if TYPE_CHECKING:
-    from unseen.backbones import Backbone
+    from unseen.networks.base import Network
 
-FORMAT = 1
-PRECISIONS = {"fp16": np.float16, "fp32": np.float32}
-NETWORK = {"name", "checksum", "features", "transform"}  # what store.json tells of it
-MEND = "Run the same `unseen features` again to mend it."
+FORMAT = 2
+BLOCK = 1024  # photos
+PRECISIONS = {"fp16": np.dtype("<f2"), "fp32": np.dtype("<f4")}
+LISTING = "listing"  # a digest of the photos, while a store in the cache is up to date
 IN_MEMORY = 2**28  # bytes of features that methods get as an array; more stay on disk
-ABOUT, CONTENTS = ("format", "network", "precision"), ("classes",)  # all that 0.1 wrote, without checksums
 
 
-class FeatureBatch(NamedTuple):
-    features: np.ndarray  # n x D, float32
-    class_ids: list[str]
-    paths: list[str]  # <class id>/<name>
-
-
-@dataclass(frozen=True)
-class SeenFeatures:
-    """Features of photos of seen classes, for the methods that learn from photos.
-
-    With `ids`, of these classes instead, seen by the network or not: AWA2's training classes are not all ImageNet's.
-    Many are left on disk: ask for some rows at a time, `matrix[rows]`, and `matrix` may be of any size.
-    """
-
-    matrix: np.ndarray | StoredRows  # n x D, float32
-    labels: np.ndarray  # n, int64: position of the photo's class in Problem.seen, or in `ids`
-    ids: tuple[str, ...] | None = None
-
-    def only(self, chosen: np.ndarray, labels: np.ndarray) -> SeenFeatures:
-        """With the chosen rows (a mask) alone, under these labels."""
-        rows = self.matrix.only(chosen) if isinstance(self.matrix, StoredRows) else self.matrix[chosen]
-        return SeenFeatures(rows, labels, self.ids)
+class Damaged(UnseenError):
+    """A file that is not what was written."""
 
 
 class FeatureStore:
     """A finished store of the features of photos; `unseen.build_store` makes one, `FeatureStore.open` reads it.
 
-    Args:
-        path: Its folder.
-        about: What store.json tells: the network and the precision.
-        contents: Class id -> [photos, unreadable files].
-
-    >>> from pathlib import Path
-    >>> import unseen
-    >>> from PIL import Image
-    >>> from torch import nn
-    >>> for id in ("dog", "cat"):
-    ...     Path("photos", id).mkdir(parents=True)
-    ...     Image.new("RGB", (320, 240), "orange").save(f"photos/{id}/1.jpg")
-    >>> network = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(3, 2))
-    >>> backbone = unseen.from_module(network, ["dog", "cat"])
-    >>> built = unseen.build_store("photos", "features", backbone, workers=0)
-    >>> store = unseen.FeatureStore.open("features")
-    >>> len(store), store.num_features
-    (2, 3)
-    >>> for features, class_ids, paths in store.batches(1024):
-    ...     print(features.shape, class_ids, paths)
-    (2, 3) ['cat', 'dog'] ['cat/1.jpg', 'dog/1.jpg']
+    `network` has the name, checksum, number of features and transform of the network; `precision` is fp16 or fp32.
     """
 
-    def __init__(self, path: Path, about: dict[str, Any], contents: dict[str, list[int]]):
-        self.path, self.network, self.precision = path, about["network"], about["precision"]
-        self._contents = contents
+    def __init__(self, path: Path, about: dict[str, Any]):
+        self.path: str | Path = path
+        self.network, self.precision = about["network"], about["precision"]
+        self._counts: dict[str, list[int]] = about["classes"]  # folder -> photos, unreadable files
+        self._labels: dict[str, str] = {folder: folder for folder in self._counts}
 
     @staticmethod
     def is_store(path: str | Path) -> bool:
-        return os.path.isfile(Path(path) / "store.json")  # False where that cannot be found out
+        return os.path.isfile(Path(path) / "store.json")
 
     @classmethod
-    def open(cls, path: str | Path, backbone: Backbone | None = None) -> FeatureStore:
-        """The store at `path`; with a backbone, only if its features are that network's."""
+    def open(cls, path: str | Path, network: Network | None = None) -> FeatureStore:
+        """The store at `path`; with a network, only if its features are that network's."""
         path = Path(path)
         about = read_about(path)
-        if backbone is not None:
-            check_network(path, about, backbone)
-        if not (path / "contents.json").is_file():
+        if network is not None:
+            check_network(path, about, network)
+        if about["classes"] is None:
             raise UnseenError(f"{path}: is not finished. Run the same `unseen features` again to finish it.")
-        contents = read_sealed(path / "contents.json", CONTENTS, REBUILD).get("classes")
-        if not isinstance(contents, dict) or not all(_is_pair(counts) for counts in contents.values()):
-            raise _damaged(path / "contents.json")
-        return cls(path, about, contents)
+        return cls(path, about)
 
     @property
     def num_features(self) -> int:
         return self.network["features"]
 
     def __len__(self) -> int:
-        """Photos."""
-        return sum(photos for photos, _ in self._contents.values())
+        return sum(self.classes().values())
 
     def classes(self) -> dict[str, int]:
-        """Photos of each class, empty classes too."""
-        return {id: photos for id, (photos, _) in self._contents.items()}
+        photos: Counter[str] = Counter()
+        for folder, (readable, _) in self._counts.items():
+            photos[self._labels[folder]] += readable
+        return dict(photos)
+
+    def relabel(self, ids: Mapping[str, str]) -> FeatureStore:
+        store = copy(self)
+        store._labels = {folder: ids.get(label, label) for folder, label in self._labels.items()}
+        return store
+
+    def only(self, classes: Collection[str]) -> FeatureStore:
+        store = copy(self)
+        store._counts = {folder: counts for folder, counts in self._counts.items() if self._labels[folder] in classes}
+        return store
 
     def unreadable_count(self) -> int:
-        return sum(unreadable for _, unreadable in self._contents.values())
+        return sum(unreadable for _, unreadable in self._counts.values())
 
     def unreadable(self) -> Iterator[dict[str, str]]:
         """{"photo", "why"} of every file that could not be read."""
-        for id, (_, count) in self._contents.items():
-            for block in blocks_of(self.path, id) if count else []:
-                for source, why in read_index(block).unreadable:
-                    yield {"photo": f"{id}/{source.name}", "why": why}
+        for folder, (_, count) in self._counts.items():
+            for path in block_paths(self.path, folder) if count else []:
+                for source, why in read_block(path).unreadable:
+                    yield {"photo": f"{folder}/{source.name}", "why": why}
 
     def batches(self, size: int = 1024, classes: Collection[str] | None = None) -> Iterator[FeatureBatch]:
-        """All photos, or those of some classes, class by class; `size` at a time but for the last batch."""
-        held, waiting = [], 0
-        for id, _, index, features in self._blocks(classes):
-            names = [f"{id}/{source.name}" for source in index.photos]
-            held.append(FeatureBatch(features.astype(np.float32), [id] * len(names), names))
-            waiting += len(names)
-            while waiting >= size:
-                batch, held = _take(held, size)
-                waiting -= size
-                yield batch
-        if waiting:
-            yield _take(held, size)[0]
-
-    def _blocks(self, classes: Collection[str] | None) -> Iterator[tuple[str, Path, Index, np.ndarray]]:
-        """Class id, file and contents of every block of some classes, or of all."""
-        for id, photos in self.classes().items():
-            if not photos or (classes is not None and id not in classes):
-                continue
-            found = 0
-            for block in blocks_of(self.path, id):
-                index, features = read_block(block)
-                if features.shape[1] != self.num_features:
-                    raise _damaged(block)
-                found += len(features)
-                yield id, block, index, features
-            if found != photos:  # a copy that is not complete, say
-                raise _damaged(self.path / "features" / id)
+        """All photos, or those of `classes`, folder by folder; `size` at a time but for the last batch."""
+        parts, ids, paths = [], [], []
+        for folder, _, block in self._blocks(classes):
+            parts.append(block.features.astype(np.float32))
+            ids += [self._labels[folder]] * len(block.photos)
+            paths += [f"{folder}/{source.name}" for source in block.photos]
+            while len(ids) >= size:
+                rows = np.concatenate(parts)
+                yield FeatureBatch(rows[:size], ids[:size], paths[:size])
+                parts, ids, paths = [rows[size:]], ids[size:], paths[size:]
+        if ids:
+            yield FeatureBatch(np.concatenate(parts), ids, paths)
 
     def seen_matrix(self, ids: Sequence[str]) -> SeenFeatures:
-        """All photos of the classes `ids`, for methods that learn from them; labels are positions in `ids`.
-
-        More than IN_MEMORY bytes are read once, to see that they are whole, and stay on disk.
-        """
+        """All photos of the classes `ids`; labels are positions in `ids`. Beyond IN_MEMORY bytes rows stay on disk."""
         position = {id: place for place, id in enumerate(ids)}
         count = sum(photos for id, photos in self.classes().items() if id in position)
         if not count:
             raise UnseenError(f"{self.path}: has no photo of any of the {len(position)} classes asked for.")
-        stays = 4 * count * self.num_features > IN_MEMORY
-        blocks, labels, parts = [], [], []
-        for id, block, _, features in self._blocks(position.keys()):
-            blocks.append((block, len(features)))
-            labels.append(np.full(len(features), position[id], np.int64))
-            if not stays:
-                parts.append(features.astype(np.float32))
-        matrix = StoredRows(blocks, self.num_features) if stays else np.concatenate(parts)
-        return SeenFeatures(matrix, np.concatenate(labels))
+        on_disk = 4 * count * self.num_features > IN_MEMORY
+        files, labels, parts = [], [], []
+        for folder, path, block in self._blocks(position):  # reading verifies the checksums
+            files.append((path, len(block.photos)))
+            labels += [position[self._labels[folder]]] * len(block.photos)
+            parts += [] if on_disk else [block.features.astype(np.float32)]
+        matrix = StoredRows(files, self.num_features) if on_disk else np.concatenate(parts)
+        return SeenFeatures(matrix, np.array(labels, np.int64))
+
+    def _blocks(self, classes: Collection[str] | None) -> Iterator[tuple[str, Path, Block]]:
+        """Folder, file and contents of the blocks of `classes`, or of all."""
+        for folder, (photos, _) in self._counts.items():
+            if not photos or (classes is not None and self._labels[folder] not in classes):
+                continue
+            rows = 0
+            for path in block_paths(self.path, folder):
+                block = read_block(path)
+                rows += len(block.photos)
+                yield folder, path, block
+            if rows != photos:  # an incomplete copy, say
+                raise _damage(Path(self.path, "features", folder, "blocks"), "some of it is missing")
 
 
-def _take(parts: list[FeatureBatch], size: int) -> tuple[FeatureBatch, list[FeatureBatch]]:
-    """The first `size` rows, and the rest."""
-    features = parts[0].features if len(parts) == 1 else np.concatenate([part.features for part in parts])
-    ids, paths = ([item for part in parts for item in part[column]] for column in (1, 2))
-    rest = FeatureBatch(features[size:], ids[size:], paths[size:])
-    return FeatureBatch(features[:size], ids[:size], paths[:size]), [rest]
+def write_about(store: Path, network: Network, precision: str, classes: dict[str, list[int]] | None) -> None:
+    about = {"format": FORMAT, "network": describe_network(network), "precision": precision, "classes": classes}
+    content = json.dumps(about | {"checksum": digest(about)}, indent=0 if classes else 1)
+    write_atomically(store / "store.json", content.encode())
 
 
-# -- files -----------------------------------------------------------------------------------------------------------
-
-
-def describe_network(backbone: Backbone) -> dict[str, Any]:
-    """What identifies features: the same weights and the same preparation of photos."""
-    return {
-        "name": backbone.name,
-        "checksum": backbone.checksum,
-        "features": backbone.num_features,
-        "transform": backbone.transform.to_dict(),
-    }
-
-
-def mark_network(backbone: Backbone) -> str:
-    """The same in short, for every block: should store.json be lost, they tell whose features they are."""
-    made_by = describe_network(backbone)
-    del made_by["name"]
-    return hashlib.sha256(json.dumps(made_by, sort_keys=True).encode()).hexdigest()[:16]
-
-
-def read_about(path: Path) -> dict[str, Any]:
-    """store.json."""
-    if path.is_dir() and not os.access(path, os.X_OK):
-        raise UnseenError(f"{path}: permission denied.")
-    if not FeatureStore.is_store(path):
-        raise UnseenError(f"{path}: is not a feature store. `unseen features` makes one.")
-    about = read_sealed(path / "store.json", ABOUT, MEND)
-    if about.get("format", FORMAT) != FORMAT:
-        raise UnseenError(f"{path}: is a feature store of format {about['format']}, this version reads {FORMAT}.")
-    network = about.get("network")
-    if about.get("precision") not in PRECISIONS or not isinstance(network, dict) or not network.keys() >= NETWORK:
-        raise Damaged(f"{path / 'store.json'}: is damaged. {MEND}")
+def read_about(store: Path) -> dict[str, Any]:
+    path = store / "store.json"
+    if not FeatureStore.is_store(store):
+        why = "is not a feature store. `unseen features` makes one." if os.access(store, os.X_OK) else None
+        raise UnseenError(f"{store}: {why or 'there is no such folder, or permission is denied.'}")
+    try:
+        about = json.loads(path.read_text(encoding="utf-8"))
+        is_whole = isinstance(about, dict) and about.pop("checksum") == digest(about)
+    except PermissionError:
+        raise UnseenError(f"{path}: permission denied.") from None
+    except DAMAGE:
+        about, is_whole = {}, False
+    if not is_whole:
+        (store / LISTING).unlink(missing_ok=True)
+        raise Damaged(f"{path}: is damaged. Run the same command again to mend it.")
+    if about["format"] != FORMAT:
+        raise UnseenError(f"{store}: is a feature store of format {about['format']}, this version reads {FORMAT}.")
     return about
 
 
-def check_network(path: Path, about: dict[str, Any], backbone: Backbone) -> None:
+def describe_network(network: Network) -> dict[str, Any]:
+    """What identifies features: the same weights and the same preparation of photos."""
+    facts = {"name": network.name, "checksum": network.checksum, "features": network.num_features}
+    return facts | {"transform": json.loads(json.dumps(network.transform.to_dict()))}  # as it will be read
+
+
+def mark_network(network: Network) -> str:
+    """A digest of the same for every block: if store.json is lost, the blocks still identify their network."""
+    return digest({key: value for key, value in describe_network(network).items() if key != "name"})[:16]
+
+
+def check_network(path: Path, about: dict[str, Any], network: Network) -> None:
     """Features of one network mean nothing to another."""
-    own, wanted = about["network"], json.loads(json.dumps(describe_network(backbone)))
-    if own["checksum"] != wanted["checksum"]:
-        what = f"{own['name']} with weights {own['checksum'][:12]}", f"{wanted['name']} with {wanted['checksum'][:12]}"
-    elif own["transform"] != wanted["transform"]:
-        what = f"photos prepared as {own['transform']}", f"{wanted['transform']}"
-    else:
-        return
-    raise UnseenError(f"{path}: was made with {what[0]}, not {what[1]}. Make another store for this network.")
+    stored, given = about["network"], describe_network(network)
+    facts = {"checksum": "{name} with weights {checksum:.12}", "transform": "photos prepared as {transform}"}
+    for fact, words in facts.items():
+        if stored[fact] != given[fact]:
+            made, now = words.format(**stored), words.format(**given)
+            raise UnseenError(f"{path}: was made with {made}, not {now}. Make another store for this network.")
 
 
-def _is_pair(counts: Any) -> bool:
-    return isinstance(counts, list) and len(counts) == 2 and all(isinstance(count, int) for count in counts)
+def digest(facts: Any) -> str:
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
-def _damaged(path: Path) -> UnseenError:
-    return Damaged(f"{path}: is damaged. {REBUILD}")
+class Source(NamedTuple):
+    """A file as it was when its features were made; any difference means that it has changed."""
+
+    name: str
+    size: int  # bytes; -1 where the file cannot be examined
+    time: int  # of the last change, ns
+
+
+@dataclass(frozen=True)
+class Block:
+    """Features of up to 1,024 photos, and the files they were made from."""
+
+    features: np.ndarray  # n x D, in the store's precision
+    photos: list[Source]  # n
+    unreadable: list[tuple[Source, str]]  # with the reason
+    network: str  # see `mark_network`
+
+    def sources(self) -> list[Source]:
+        return sorted(self.photos + [source for source, _ in self.unreadable])
+
+
+def block_path(store: str | Path, folder: str, number: int) -> Path:
+    return Path(store) / "features" / folder / f"{number:06d}.safetensors"
+
+
+def block_paths(store: str | Path, folder: str) -> list[Path]:
+    return sorted((Path(store) / "features" / folder).glob("[0-9]*.safetensors"))
+
+
+def write_block(path: Path, block: Block) -> None:
+    unreadable = [[*source, why] for source, why in block.unreadable]
+    index = json.dumps({"photos": block.photos, "unreadable": unreadable, "network": block.network})
+    features = np.ascontiguousarray(block.features)
+    facts = f"{_block_digest(index, features)} {index}"  # in one: safetensors writes several in a random order
+    write_atomically(path, save({"features": features}, metadata={"index": facts}))
+
+
+def read_block(path: Path) -> Block:
+    """Raises `Damaged` where the file is not what was written."""
+    try:
+        with open(path, "rb"):  # safetensors would report a missing permission in other words
+            pass
+        with safe_open(path, framework="np") as file:
+            features, facts = file.get_tensor("features"), (file.metadata() or {})["index"]
+        checksum, _, index = facts.partition(" ")
+        if checksum != _block_digest(index, features):
+            raise ValueError("its checksum differs")
+    except PermissionError:
+        raise UnseenError(f"{path}: permission denied.") from None
+    except DAMAGE as error:
+        raise _damage(path, getattr(error, "strerror", None) or str(error)) from None
+    index = json.loads(index)
+    unreadable = [(Source(*source), why) for *source, why in index["unreadable"]]
+    return Block(features, [Source(*source) for source in index["photos"]], unreadable, index["network"])
+
+
+def find_block(path: Path) -> Block | None:
+    """A block, if it exists and is undamaged."""
+    try:
+        return read_block(path)
+    except Damaged:
+        return None
+
+
+def _damage(path: Path, why: str) -> Damaged:
+    """Of a block; a store in the cache is no longer taken for up to date."""
+    (path.parents[2] / LISTING).unlink(missing_ok=True)
+    return Damaged(f"{path}: is damaged ({why}). Run the same command again to rebuild this part.")
+
+
+def _block_digest(index: str, features: np.ndarray) -> str:
+    return hashlib.sha256(f"{index} {features.dtype.str} {features.shape}".encode() + features.tobytes()).hexdigest()
+
+
+class StoredRows:
+    """The rows of some blocks, files with their numbers of rows (n x D, float32); only those asked for are read."""
+
+    dtype, ndim = np.dtype(np.float32), 2
+
+    def __init__(self, blocks: Sequence[tuple[Path, int]], width: int):
+        self._files, self._width = [path for path, _ in blocks], width
+        self._first = np.concatenate([[0], np.cumsum([rows for _, rows in blocks], dtype=np.int64)])
+        self._rows = np.arange(self._first[-1])
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self._rows), self._width
+
+    def only(self, chosen: Any) -> StoredRows:
+        """A part of the rows; nothing is read yet."""
+        part = copy(self)
+        part._rows = self._rows[chosen]
+        return part
+
+    def __getitem__(self, chosen: Any) -> np.ndarray:
+        """The rows of a slice, of a list of numbers, or where a mask is set."""
+        rows = self._rows[chosen]
+        result = np.empty((len(rows), self._width), np.float32)
+        block = np.searchsorted(self._first, rows, side="right") - 1
+        order = np.argsort(block, kind="stable")
+        for places in np.split(order, np.flatnonzero(np.diff(block[order])) + 1) if len(order) else ():
+            number = block[places[0]]
+            result[places] = self._map(self._files[number])[rows[places] - self._first[number]]
+        return result
+
+    def __array__(self, dtype: Any = None, **_: Any) -> np.ndarray:
+        return self[:].astype(dtype or self.dtype, copy=False)
+
+    def _map(self, path: Path) -> np.ndarray:
+        with open(path, "rb") as file:
+            start = 8 + int.from_bytes(file.read(8), "little")
+            about = json.loads(file.read(start - 8))["features"]
+        kind = {"F16": np.dtype("<f2"), "F32": np.dtype("<f4")}[about["dtype"]]
+        return np.memmap(path, kind, "r", start + about["data_offsets"][0], tuple(about["shape"]))

@@ -8,16 +8,73 @@ the projection only appends a 1 for the bias; for ConSE and the like it is where
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 
+from unseen._util.arrays import normalise_rows
+from unseen._util.run import Run
 from unseen.errors import UnseenError
-from unseen.methods.problem import Problem
 from unseen.methods.projections import KINDS, Projection
-from unseen.methods.records import FitRecord
-from unseen.runtime.run import Run
+
+if TYPE_CHECKING:
+    # the names of methods, which `--help` lists, should not have to wait for torch
+    from unseen.features.base import SeenFeatures
+    from unseen.hierarchy.core import Hierarchy
+    from unseen.vectors.class_vectors import ClassVectors
+
+R = TypeVar("R", bound="Record")
+State = dict[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Record:
+    """Base of typed facts that are saved as JSON objects, and can be read by older and newer versions of the package.
+
+    In JSON a field has its own name or that of its metadata, `field(metadata={"key": "hit@1"})`; metadata may also
+    name the record that it holds, `{"record": Holdout}`. A field that is None by default is left out while it is None.
+    Keys without a field, such as those of a newer version, are kept in `extra`.
+    """
+
+    extra: dict[str, Any] = field(default_factory=dict, kw_only=True)
+
+    @classmethod
+    def from_json(cls: type[R], saved: Mapping[str, Any]) -> R:
+        """The record that `to_json` gave; a field without a default must be there."""
+        values, rest = {}, dict(saved)
+        for item in fields(cls):
+            key = item.metadata.get("key", item.name)
+            if item.name == "extra" or key not in rest:
+                continue
+            value, kind = rest.pop(key), item.metadata.get("record")
+            values[item.name] = kind.from_json(value) if kind is not None and value is not None else value
+        return cls(**values, extra=rest)
+
+    def to_json(self) -> dict[str, Any]:
+        saved = dict(self.extra)
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if item.name == "extra" or (value is None and item.default is None):
+                continue
+            saved[item.metadata.get("key", item.name)] = value.to_json() if isinstance(value, Record) else value
+        return saved
+
+
+@dataclass(frozen=True)
+class FitRecord(Record):
+    """Facts about a fit; what a method does not have stays None, and other JSON values go into `extra`."""
+
+    loss: float | None = None  # at the end
+    epochs: int | None = None
+    seconds: float | None = None  # before an interruption too
+    weights: int | None = None  # numbers learned
+    hop_weights: dict[str, list[float]] | None = None  # of DGP: direction -> share of each hop group
+    # Of graph networks: nodes that each layer computes, from its input to the seen classes.
+    field_sizes: list[int] | None = field(default=None, metadata={"key": "field"})
+    fit_peak_memory_mb: float | None = None
+    chosen: dict[str, Any] | None = None  # settings that the method chose by itself
 
 
 @dataclass
@@ -44,16 +101,15 @@ class Solution:
 
     classifiers: np.ndarray
     projection: Projection
-    state: dict[str, np.ndarray] = field(default_factory=dict)
+    state: State = field(default_factory=dict)
     record: FitRecord = field(default_factory=FitRecord)
     answers: np.ndarray | None = None
     trust: np.ndarray | None = None
 
     def __post_init__(self):
         if self.projection.kind not in KINDS:  # a bundle could be saved with it, but never loaded
-            raise UnseenError(
-                f"a projection of kind {self.projection.kind!r} is unknown. There are: {', '.join(KINDS)}"
-            )
+            kinds = ", ".join(KINDS)
+            raise UnseenError(f"a projection of kind {self.projection.kind!r} is unknown. There are: {kinds}")
 
 
 @dataclass(frozen=True)
@@ -81,19 +137,21 @@ class Method(ABC):
     ...         vectors = problem.vectors.matrix
     ...         alike = vectors[problem.rows_or_all(rows)] @ vectors[problem.seen].T
     ...         return problem.targets()[alike.argmax(1)]  # of the seen class with the most similar name
-    >>> animals = unseen.Taxonomy.from_edges([("dog", "animal"), ("cat", "animal"), ("kitten", "animal")])
-    >>> vectors = unseen.class_vectors(animals, unseen.load_vectors("glove"))
+    >>> animals = unseen.Hierarchy.from_edges([("dog", "animal"), ("cat", "animal"), ("kitten", "animal")])
+    >>> from unseen.vectors.class_vectors import class_vectors
+    >>> vectors = class_vectors(animals, unseen.load_vectors("glove"))
     >>> seen = animals.indices(["dog", "cat"])
     >>> problem = unseen.Problem(animals, vectors, seen, np.float32([[1, 0], [0, 1]]))
     >>> Nearest().predict(problem, {}, animals.indices(["kitten"]))  # as for cat
     array([[0., 1.]], dtype=float32)
     """
 
-    name: ClassVar[str]  # given by @register
-    Settings: ClassVar[type] = NoSettings  # a dataclass of plain JSON values, see `unseen.methods.settings`
+    name: ClassVar[str]
+    Settings: ClassVar[type] = NoSettings  # a dataclass of plain JSON values, see `unseen.methods.registry`
     needs_features: ClassVar[bool] = False  # learns from photos of seen classes, and cannot do without
     takes_features: ClassVar[bool] = False  # can learn from photos
-    retired: ClassVar[tuple[str, ...]] = ()  # settings that it had once: bundles that tell them are still understood
+    needs_vector: ClassVar[bool] = False  # has no answer for a class without a vector
+    device: str = "auto"  # where `predict` computes, for methods that use torch: the caller may set it
 
     def __init_subclass__(cls, **kwargs: Any):
         super().__init_subclass__(**kwargs)
@@ -107,19 +165,87 @@ class Method(ABC):
         """Learn from the seen classes, and predict a row for every class."""
 
     @abstractmethod
-    def predict(self, problem: Problem, state: dict[str, np.ndarray], rows: np.ndarray | None = None) -> np.ndarray:
-        """Class matrix rows (n x E) for `rows` of the problem's taxonomy, which may have grown since the fit."""
+    def predict(self, problem: Problem, state: State, rows: np.ndarray | None = None) -> np.ndarray:
+        """Class matrix rows (n x E) for `rows` of the problem's hierarchy, which may have grown since the fit."""
 
     def answers(self, problem: Problem, rows: np.ndarray | None = None) -> np.ndarray | None:
         """n, bool: which of `rows` the method has an answer for; None: all."""
+        return has_vector(problem.vectors.matrix[problem.rows_or_all(rows)]) if self.needs_vector else None
+
+    def trust(self, problem: Problem, state: State, rows: np.ndarray | None = None) -> np.ndarray | None:
+        """n, 0..1: how well seen classes support each of `rows`; None if the method does not know."""
         return None
 
-    def trust(
-        self, problem: Problem, state: dict[str, np.ndarray], rows: np.ndarray | None = None
-    ) -> np.ndarray | None:
-        """n, 0..1: how well seen classes support each of `rows`; None where the method cannot tell."""
+    def shares(self, problem: Problem, state: State, row: int) -> np.ndarray | None:
+        """M: what the class at `row` borrows from each seen class; None if the method does not know."""
         return None
 
-    def shares(self, problem: Problem, state: dict[str, np.ndarray], row: int) -> np.ndarray | None:
-        """M: what the class at `row` borrows from each seen class; None where the method cannot tell."""
-        return None
+
+class WordSpace(Method):
+    """Base of methods that bring photos to the class vectors, which are their rows: they learn the projection."""
+
+    def predict(self, problem: Problem, state: State, rows: np.ndarray | None = None) -> np.ndarray:
+        vectors = problem.vectors.matrix
+        return normalise_rows(vectors if rows is None else vectors[rows])
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Known: N nodes with vectors, and the classifiers (M x P) of the M seen ones. Wanted: one for every node.
+
+    Args:
+        hierarchy: The hierarchy, N nodes.
+        vectors: What is known of each node in numbers (N x S), from one or more sources.
+        seen: M, int64: rows of the hierarchy, in the network's class order.
+        classifiers: M x P, float32: [weight, bias] as the network holds them, not normalised.
+        features: Of photos of seen classes, for methods that learn from photos.
+
+    >>> import numpy as np
+    >>> import unseen
+    >>> animals = unseen.Hierarchy.from_edges([("dog", "animal"), ("cat", "animal"), ("fox", "animal")])
+    >>> from unseen.vectors.class_vectors import class_vectors
+    >>> vectors = class_vectors(animals, unseen.load_vectors("glove"))
+    >>> known = np.float32([[3, 4, 0], [0, 5, 0]])  # two weights and a bias each
+    >>> problem = unseen.Problem(animals, vectors, animals.indices(["dog", "cat"]), known)
+    >>> problem.targets()
+    array([[0.6, 0.8, 0. ], [0. , 1. , 0. ]], dtype=float32)
+    """
+
+    hierarchy: Hierarchy
+    vectors: ClassVectors
+    seen: np.ndarray
+    classifiers: np.ndarray
+    features: SeenFeatures | None = None
+
+    def __post_init__(self):
+        if len(self.seen) != len(self.classifiers):
+            raise UnseenError(f"{len(self.seen)} seen classes, but {len(self.classifiers)} classifiers")
+        if len(np.unique(self.seen)) != len(self.seen):
+            raise UnseenError("a seen class is listed twice")
+        if not np.isfinite(self.classifiers).all():
+            raise UnseenError("the network's classifiers hold NaN or infinity: check its weights file")
+
+    def targets(self) -> np.ndarray:
+        """The known classifiers, [weight, bias] normalised together to length 1 (M x P)."""
+        return normalise_rows(self.classifiers)
+
+    def rows_or_all(self, rows: np.ndarray | None) -> np.ndarray:
+        """The rows that were asked for; all N if none were named."""
+        return np.arange(len(self.hierarchy)) if rows is None else np.asarray(rows)
+
+    def require_features(self, method: str) -> SeenFeatures:
+        if self.features is None:
+            raise UnseenError(
+                f"{method} learns from photos of seen classes: make a feature store of them with "
+                "`unseen features`, and pass that"
+            )
+        return self.features
+
+    def photo_nodes(self, features: SeenFeatures) -> np.ndarray:
+        """Rows of the hierarchy that the labels of photos stand for."""
+        return self.seen if features.ids is None else self.hierarchy.indices(features.ids)
+
+
+def has_vector(matrix: np.ndarray) -> np.ndarray:
+    """n, bool: which rows are not all zero, as those of classes are of which nothing is known."""
+    return np.asarray(matrix.any(axis=1))

@@ -15,7 +15,7 @@ import numpy as np
 from unseen.errors import UnseenError
 
 if TYPE_CHECKING:
-    from torch import nn
+    from torch import Tensor, nn
 
 BATCH = 4096  # rows at a time: bounds the memory of the wide intermediate results
 
@@ -27,7 +27,7 @@ class Projection(ABC):
 
     @abstractmethod
     def __call__(self, features: np.ndarray) -> np.ndarray:
-        """The points of some photos, float32."""
+        """The points of photos, float32."""
 
     def arrays(self) -> dict[str, np.ndarray]:
         """What it is made of; with `settings`, the arguments that make it again."""
@@ -38,8 +38,26 @@ class Projection(ABC):
         return {}
 
     @abstractmethod
+    def points(self, tensors: Any, features: Tensor) -> Tensor:
+        """The same in torch, with `arrays` as attributes of `tensors`."""
+
     def to_torch(self) -> nn.Module:
         """The same as a module, for export."""
+        import torch
+        from torch import nn
+
+        projection = self
+
+        class Module(nn.Module):
+            def __init__(self):
+                super().__init__()
+                for name, array in projection.arrays().items():
+                    self.register_buffer(name, torch.from_numpy(array.copy()))
+
+            def forward(self, features):
+                return projection.points(self, features)
+
+        return Module()
 
 
 class Append1(Projection):
@@ -51,17 +69,12 @@ class Append1(Projection):
     kind = "append1"
 
     def __call__(self, features: np.ndarray) -> np.ndarray:
-        features = _as_batch(features)
-        return np.concatenate([features, np.ones((len(features), 1), np.float32)], axis=1)
+        return np.concatenate([features, np.ones((len(features), 1), np.float32)], axis=1, dtype=np.float32)
 
-    def to_torch(self) -> nn.Module:
-        from torch import nn
+    def points(self, tensors: Any, features: Tensor) -> Tensor:
+        from torch.nn import functional as F
 
-        class Module(nn.Module):
-            def forward(self, features):
-                return nn.functional.pad(features, (0, 1), value=1.0)
-
-        return Module()
+        return F.pad(features, (0, 1), value=1.0)
 
 
 class Linear(Projection):
@@ -79,13 +92,7 @@ class Linear(Projection):
 
     def __init__(self, matrix: np.ndarray, bias: np.ndarray | None = None, normalise: bool = False):
         self.matrix = np.ascontiguousarray(matrix, np.float32)
-        if self.matrix.ndim != 2:
-            raise UnseenError(f"a linear projection needs a matrix, not an array of shape {self.matrix.shape}")
         self.bias = np.zeros(self.matrix.shape[1], np.float32) if bias is None else np.asarray(bias, np.float32)
-        if self.bias.shape != (self.matrix.shape[1],):
-            raise UnseenError(
-                f"the bias has shape {self.bias.shape}, but the matrix has {self.matrix.shape[1]} columns"
-            )
         self.normalise = bool(normalise)
 
     def __call__(self, features: np.ndarray) -> np.ndarray:
@@ -101,23 +108,11 @@ class Linear(Projection):
     def settings(self) -> dict[str, Any]:
         return {"normalise": self.normalise}
 
-    def to_torch(self) -> nn.Module:
-        import torch
-        from torch import nn
+    def points(self, tensors: Any, features: Tensor) -> Tensor:
+        from torch.nn import functional as F
 
-        matrix, bias, normalise = self.matrix, self.bias, self.normalise
-
-        class Module(nn.Module):
-            def __init__(self):
-                super().__init__()
-                self.register_buffer("matrix", torch.from_numpy(matrix.copy()))
-                self.register_buffer("bias", torch.from_numpy(bias.copy()))
-
-            def forward(self, features):
-                points = features @ self.matrix + self.bias
-                return nn.functional.normalize(points, dim=1) if normalise else points
-
-        return Module()
+        points = features @ tensors.matrix + tensors.bias
+        return F.normalize(points, dim=1) if self.normalise else points
 
 
 class ConvexCombination(Projection):
@@ -142,13 +137,6 @@ class ConvexCombination(Projection):
         self.weight = np.ascontiguousarray(weight, np.float32)
         self.bias = np.asarray(bias, np.float32)
         self.vectors = np.ascontiguousarray(vectors, np.float32)
-        if not len(self.weight) == len(self.bias) == len(self.vectors):
-            raise UnseenError(
-                f"{len(self.weight)} weights, {len(self.bias)} biases and {len(self.vectors)} vectors: "
-                "a convex combination needs one of each for every seen class"
-            )
-        if top < 1:
-            raise UnseenError(f"top must be at least 1, not {top}")
         self.top = int(min(top, len(self.weight)))
 
     def __call__(self, features: np.ndarray) -> np.ndarray:
@@ -169,28 +157,11 @@ class ConvexCombination(Projection):
     def settings(self) -> dict[str, Any]:
         return {"top": self.top}
 
-    def to_torch(self) -> nn.Module:
-        import torch
-        from torch import nn
+    def points(self, tensors: Any, features: Tensor) -> Tensor:
+        from torch.nn import functional as F
 
-        arrays, top = self.arrays(), self.top
-
-        class Module(nn.Module):
-            weight: torch.Tensor
-            bias: torch.Tensor
-            vectors: torch.Tensor
-
-            def __init__(self):
-                super().__init__()
-                for name, array in arrays.items():
-                    self.register_buffer(name, torch.from_numpy(array.copy()))
-
-            def forward(self, features):
-                kept, best = (features @ self.weight.T + self.bias).topk(top, dim=1)
-                shares = kept.softmax(dim=1)
-                return nn.functional.normalize((shares.unsqueeze(2) * self.vectors[best]).sum(dim=1), dim=1)
-
-        return Module()
+        kept, best = (features @ tensors.weight.T + tensors.bias).topk(self.top, dim=1)
+        return F.normalize((kept.softmax(dim=1).unsqueeze(2) * tensors.vectors[best]).sum(dim=1), dim=1)
 
 
 class Unit(Projection):
@@ -206,8 +177,6 @@ class Unit(Projection):
 
     def __init__(self, mean: np.ndarray):
         self.mean = np.asarray(mean, np.float32)
-        if self.mean.ndim != 1:
-            raise UnseenError(f"the mean of features must be a row of numbers, not an array {self.mean.shape}")
 
     def __call__(self, features: np.ndarray) -> np.ndarray:
         return _in_batches(self._project, _as_batch(features, len(self.mean)), len(self.mean) + 1)
@@ -218,21 +187,10 @@ class Unit(Projection):
     def arrays(self) -> dict[str, np.ndarray]:
         return {"mean": self.mean}
 
-    def to_torch(self) -> nn.Module:
-        import torch
-        from torch import nn
+    def points(self, tensors: Any, features: Tensor) -> Tensor:
+        from torch.nn import functional as F
 
-        mean = self.mean
-
-        class Module(nn.Module):
-            def __init__(self):
-                super().__init__()
-                self.register_buffer("mean", torch.from_numpy(mean.copy()))
-
-            def forward(self, features):
-                return nn.functional.pad(nn.functional.normalize(features - self.mean, dim=1), (0, 1), value=1.0)
-
-        return Module()
+        return F.pad(F.normalize(features - tensors.mean, dim=1), (0, 1), value=1.0)
 
 
 KINDS: dict[str, type[Projection]] = {cls.kind: cls for cls in (Append1, Linear, ConvexCombination, Unit)}
@@ -242,10 +200,7 @@ def from_saved(kind: str, arrays: Mapping[str, np.ndarray], settings: Mapping[st
     """The projection that `arrays()` and `settings()` describe."""
     if kind not in KINDS:
         raise UnseenError(f"unknown projection {kind!r}. There are: {', '.join(KINDS)}")
-    try:
-        return KINDS[kind](**arrays, **settings)
-    except TypeError as error:
-        raise UnseenError(f"the saved {kind!r} projection is not whole: {error}") from None
+    return KINDS[kind](**arrays, **settings)
 
 
 def _as_batch(features: np.ndarray, width: int | None = None) -> np.ndarray:

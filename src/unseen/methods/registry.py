@@ -1,29 +1,57 @@
-"""Methods by name: each registers itself where it is defined."""
+"""Methods by name, and their settings as dataclasses: default, type, limit and help of each are written once.
+
+    @dataclass(frozen=True)
+    class MySettings:
+        # its docstring has "Args:" with a line of help for each
+
+        ridge: Annotated[float | None, POSITIVE] = None
+        hidden: Annotated[list[int], AT_LEAST_1] = field(default_factory=lambda: [512])
+        average: Literal["image", "class"] = "class"
+
+Types are int, float, bool, str, lists of them, or a Literal of texts; each may be None as well if annotated so. A field
+of type Any takes anything.
+"""
 
 from __future__ import annotations
 
+import inspect
+import logging
 import re
+import sys
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from difflib import get_close_matches
-from functools import cache
-from importlib import import_module
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
+from unseen._util.names import find_file, import_object
 from unseen.errors import UnseenError
 from unseen.methods.base import Method
-from unseen.methods.settings import check_settings
-from unseen.runtime.modules import find_file, import_object
 
-FAMILIES = ("graph", "kin", "baselines")  # folders, in the order in which methods are listed
+# Name -> module:Class, in the order in which methods are listed. Importing them all would load torch for a `--help`.
+BUILT_IN = {
+    "dgp": "graph.dgp:DGPMethod",
+    "gat": "graph.dgp:GATMethod",
+    "gcnz": "graph.dgp:GCNZMethod",
+    "sgcn": "graph.dgp:SGCNMethod",
+    "kin": "kin.kin:Kin",
+    "conse": "baselines.conse:ConSE",
+    "devise": "baselines.devise:DeViSE",
+    "eszsl": "baselines.eszsl:ESZSL",
+    "exem": "baselines.exem:EXEM",
+    "gaussian-ort": "baselines.gaussian_ort:GaussianOrt",
+    "network": "baselines.structural:NetworkAlone",
+    "se-gzsl": "baselines.se_gzsl:SEGZSL",
+    "structural": "baselines.structural:Structural",
+    "sync": "baselines.sync:SYNC",
+}
 
 M = TypeVar("M", bound=type[Method])
-_registered: dict[str, type[Method]] = {}  # by name and by module:Class
+_registered: dict[str, type[Method]] = {}  # of users, by name and by module:Class
+logger = logging.getLogger(__name__)
 
 
 def register(name: str) -> Callable[[M], M]:
-    """Make a method available by name: `@register("kin")` above its class.
+    """Make a method of your own available by name: `@register("nearest")` above its class.
 
     Args:
         name: What `--method` and `unseen.train` call it. Names of built-in methods are taken.
@@ -37,7 +65,7 @@ def register(name: str) -> Callable[[M], M]:
     """
 
     def keep(kind: M) -> M:
-        if _built_in().get(name, kind.__module__) != kind.__module__:
+        if name in BUILT_IN:
             raise UnseenError(f"{name} is a built-in method: register {kind.__qualname__} under another name")
         kind.name = name
         _registered[name] = _registered[f"{kind.__module__}:{kind.__qualname__}"] = kind
@@ -46,40 +74,18 @@ def register(name: str) -> Callable[[M], M]:
     return keep
 
 
-@cache
-def _built_in() -> dict[str, str]:
-    """Name -> module, read from the sources of this package: importing them all would load torch for a `--help`."""
-    here, found = Path(__file__).parent, {}
-    for family in FAMILIES:
-        for path in sorted((here / family).glob("*.py")):
-            for name in re.findall(r'(?m)^@register\("([^"]+)"\)', path.read_text(encoding="utf-8")):
-                found[name] = f"unseen.methods.{family}.{path.stem}"
-    return found
-
-
 def method_names() -> list[str]:
-    """All methods: the built-in ones, then those registered by others.
-
-    >>> import unseen
-    >>> unseen.method_names()
-    ['dgp', 'gat', 'gcnz', 'sgcn', 'kin', 'conse', 'devise', 'eszsl', 'exem', 'gaussian-ort',
-     'network', 'se-gzsl', 'structural', 'sync'...]
-    """
-    return list(dict.fromkeys([*_built_in(), *(kind.name for kind in _registered.values())]))
+    """All methods: the built-in ones, then those registered by others."""
+    return list(dict.fromkeys([*BUILT_IN, *(kind.name for kind in _registered.values())]))
 
 
-def is_available(name: str) -> bool:
-    """Whether a method is built in or was registered in this process: none of the user's code is imported for it."""
-    return name in _built_in() or name in _registered
-
-
-def check_code(name: str, trust_code: bool, say: Callable[[str], None]) -> None:
+def check_code(name: str, trust_code: bool) -> None:
     """Refuse a method that somebody else named, a bundle for example, if it would run code that nobody here asked for.
 
-    Built-in methods pass, and those that were registered in this process; others with `trust_code`, after `say` was
-    told which file is imported.
+    Built-in methods pass, and those registered in this process; others with `trust_code`, and the log says which file
+    is imported.
     """
-    if is_available(name):
+    if name in BUILT_IN or name in _registered:
         return
     module, colon, _ = name.partition(":")
     if not colon:
@@ -89,17 +95,16 @@ def check_code(name: str, trust_code: bool, say: Callable[[str], None]) -> None:
         raise UnseenError(f"the method {name} is not part of unseen, and there is no Python module {module!r} here")
     if not trust_code:
         raise UnseenError(
-            f"the method {name} is not part of unseen: to run its code, {file}, pass trust_code=True "
-            f"(in Python, importing {module} first will do as well)",
-            "trust_code=True",
+            f"the method {name} is not part of unseen: to run its code, {file}, pass trust_code=True or --trust-code "
+            f"(in Python, importing {module} first will do as well)"
         )
-    say(f"Importing {module} from {file}.")
+    logger.info("Importing %s from %s.", module, file)
 
 
 def get_method(name: str) -> type[Method]:
     """The class of a method: a name, or module:Class for one of your own, which is imported."""
-    if name not in _registered and name in _built_in():
-        import_module(_built_in()[name])
+    if name in BUILT_IN:
+        return import_object(f"unseen.methods.{BUILT_IN[name]}")
     if name in _registered:
         return _registered[name]
     if ":" in name:
@@ -130,3 +135,99 @@ def _import_own(name: str) -> type[Method]:
         kind.name = name
     _registered[name] = kind
     return kind
+
+
+class Limit(NamedTuple):
+    """What a number must fulfil, in words that go on from "a number"."""
+
+    words: str
+    holds: Callable[[float], bool]
+
+
+POSITIVE = Limit("greater than 0", lambda value: value > 0)
+NOT_NEGATIVE = Limit("of at least 0", lambda value: value >= 0)
+AT_LEAST_1 = Limit("of at least 1", lambda value: value >= 1)
+AT_LEAST_2 = Limit("of at least 2", lambda value: value >= 2)
+BELOW_1 = Limit("of at least 0 and less than 1", lambda value: 0 <= value < 1)
+DECAY = Limit("greater than 0 and at most 1", lambda value: 0 < value <= 1)
+POINTS = Limit("from 0 to 100", lambda value: 0 <= value <= 100)
+ANY = Limit("", lambda value: True)
+
+# Type -> one of it, several of it.
+_WORDS: dict[type, tuple[str, str]] = {
+    int: ("an integer", "integers"),
+    float: ("a number", "numbers"),
+    bool: ("true or false", "values true or false"),
+    str: ("text", "texts"),
+}
+
+
+def check_settings(owner: str, settings: Any) -> None:
+    """Refuse a settings dataclass with a value that its owner, such as a method, cannot work with."""
+    for setting in list_settings(type(settings)):
+        value = getattr(settings, setting.name)
+        if not setting.holds(value):
+            shown = "an empty one" if setting.several and value == [] else repr(value)
+            raise UnseenError(f"{owner}: {setting.name} must be {setting.words}, not {shown}")
+
+
+def list_settings(kind: type) -> list[Setting]:
+    """The settings of a dataclass, in the order of its fields."""
+    hints, help = get_type_hints(kind, include_extras=True), _help(kind)
+    settings = []
+    for item in fields(kind):
+        hint, limit = hints[item.name], ANY
+        if get_origin(hint) is Annotated:
+            hint, limit = get_args(hint)
+        union = get_args(hint) if type(None) in get_args(hint) else (hint,)
+        (type_,) = (part for part in union if part is not type(None))
+        choices = get_args(type_) if get_origin(type_) is Literal else ()
+        several = get_origin(type_) is list
+        type_ = str if choices else get_args(type_)[0] if several else type_
+        default = item.default if item.default_factory is MISSING else item.default_factory()
+        text = help.get(item.name, "")
+        settings.append(Setting(item.name, type_, default, text, several, len(union) > 1, choices, limit))
+    return settings
+
+
+def _help(kind: type) -> dict[str, str]:
+    """Field -> its text in the "Args:" of the dataclass's docstring."""
+    section = (inspect.getdoc(kind) or "").partition("Args:\n")[2].partition("\n\n")[0]
+    entries = re.findall(r"^ {4}(\w+): (.*(?:\n {8}.*)*)", section, re.MULTILINE)
+    return {name: " ".join(text.split()) for name, text in entries}
+
+
+class Setting(NamedTuple):
+    """A field of a settings dataclass."""
+
+    name: str
+    kind: Any  # int, float, bool, str; Any takes anything
+    default: Any
+    help: str
+    several: bool  # a list of it
+    optional: bool  # or None
+    choices: tuple[str, ...]  # of a Literal
+    limit: Limit
+
+    @property
+    def words(self) -> str:
+        if self.choices:
+            *others, last = self.choices
+            return f"{', '.join(others)} or {last}"
+        one, many = _WORDS[self.kind]
+        return f"{f'a list of {many}' if self.several else one} {self.limit.words}".strip()
+
+    def holds(self, value: Any) -> bool:
+        if self.kind is Any or (value is None and self.optional):
+            return True
+        if self.choices:
+            return value in self.choices
+        if self.several:
+            return isinstance(value, (list, tuple)) and len(value) > 0 and all(map(self._fits, value))
+        return self._fits(value)
+
+    def _fits(self, value: Any) -> bool:
+        if self.kind in (bool, str):
+            return isinstance(value, self.kind)
+        is_number = isinstance(value, int if self.kind is int else (int, float)) and not isinstance(value, bool)
+        return is_number and abs(value) <= sys.float_info.max and self.limit.holds(value)  # NaN is not <= anything

@@ -1,19 +1,7 @@
-"""Photos as they come: read, bounded, made upright, transformed for a network; folders of them by class."""
+"""Photos: read within limits, turned upright, transformed for a network; folders of photos by class."""
 
-from unseen.photos.folders import Photo, find_photos, list_classes, list_photos, photos_in
-from unseen.photos.limits import FORMATS, MAX_PIXELS, UnreadablePhoto
-from unseen.photos.reading import read_photo
+from unseen.photos.reading import Photo, UnreadablePhoto, find_photos, list_classes, list_photos, photos_in, read_photo
 from unseen.photos.transforms import PhotoTransform
 
-__all__ = [
-    "FORMATS",
-    "MAX_PIXELS",
-    "Photo",
-    "PhotoTransform",
-    "UnreadablePhoto",
-    "find_photos",
-    "list_classes",
-    "list_photos",
-    "photos_in",
-    "read_photo",
-]
+__all__ = ["Photo", "PhotoTransform", "UnreadablePhoto", "find_photos"]
+__all__ += ["list_classes", "list_photos", "photos_in", "read_photo"]

@@ -1,67 +1,118 @@
-"""Photos as they come: files of the formats in `unseen.photos.limits`, bytes, arrays."""
+"""Photos from anywhere: files, bytes, pictures, arrays and tensors become upright RGB pictures, within limits.
+
+At the end: where photos lie, in single files, globs, and folders with one subfolder a class.
+"""
 
 from __future__ import annotations
 
+import glob
+import hashlib
 import io
 import os
 import stat
-from collections.abc import Iterator
+import warnings
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, BinaryIO
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import numpy as np
 from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 
+from unseen._util.files import sha256
 from unseen.errors import UnseenError
-from unseen.photos.limits import MAX_PIXELS, UnreadablePhoto, check_size, open_photo
 
 if TYPE_CHECKING:
     import torch
 
-    Source = (
-        str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO | Image.Image | np.ndarray | torch.Tensor
-    )
+    Encoded = str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO
+    Source = Encoded | Image.Image | np.ndarray | torch.Tensor
 else:
     Source = Any
 
-STRIP = 1 << 20  # pixels that are converted at a time
+MAX_PIXELS = 178_956_970
+"""The default limit of width x height: the number at which Pillow itself refuses a decompression bomb. 13,377 x 13,377
+pixels pass, 20,000 x 20,000 do not. Decoding a JPEG or PNG takes at most 12 bytes a pixel, 8 unless the photo must be
+turned; other formats may take more. `photos.decoding` limits the memory itself."""
+
+MAX_SIDE = (
+    65_535  # pixels, as in a JPEG; Pillow keeps a pointer for each row, so that 1 x 64,000,000 pixels take 0.8 GB
+)
+MAX_SCANS = 50  # of a progressive JPEG: the usual number is 10, and each scan visits every pixel
+
+FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "TIFF", "BMP", "AVIF", "HEIF", "PPM")
+"""Formats that are read, by Pillow's names; HEIF only with the plugin pillow-heif. Missing are formats that another
+program draws (EPS, WMF), those with slow decoders in Python (DDS, QOI), those whose memory has little to do with their
+pixels (JPEG 2000), icons, and rarities."""
+
+
+class UnreadablePhoto(UnseenError):
+    """A photo that cannot be read: the message begins with its name, `why` does not."""
+
+    def __init__(self, name: str, why: str):
+        super().__init__(f"{name}: {why}")
+        self.name, self.why = name, why
+
+    def __reduce__(self) -> tuple:  # it may come from a worker process
+        return type(self), (self.name, self.why)
 
 
 def read_photo(source: Source, max_pixels: int = MAX_PIXELS, short_side: int | None = None) -> Image.Image:
-    """A photo from anywhere, upright, as an RGB picture.
+    """A photo from anywhere, upright, as an RGB picture; raises UnreadablePhoto with the reason.
 
     `source`: a path; bytes or a binary file; a PIL picture; an array H x W or H x W x 1|3|4, or a tensor 1|3|4 x H x W,
-    of whole numbers (8 or 16 bit) or of floats within 0..1. Transparent pixels become white, of an animation the first
-    frame is taken, 16 bits are scaled to 8. Colour profiles are not applied.
+    of integers (8 or 16 bit) or of floats within 0..1. Transparent pixels become white, an animation gives its first
+    frame, 16 bits are scaled to 8. Colour profiles are not applied.
 
-    `short_side` says how many pixels are wanted: a much larger JPEG is decoded at 1/2, 1/4 or 1/8 scale, as long as
-    twice as many are left; so is whatever must be turned or converted, to hold it only once. `unseen.photos.limits`
-    says what a photo may cost. Whatever cannot be read raises UnreadablePhoto.
+    `short_side` is the number of pixels needed: a much larger JPEG is decoded at 1/2, 1/4 or 1/8 scale, never below
+    twice that number.
     """
     if isinstance(source, Image.Image):
-        with _telling("the picture"):
-            check_size(source, "the picture", max_pixels)
-            return _convert(source, "the picture")
+        _check_size(source, "the picture", max_pixels)
+        return _convert(source, "the picture")
     if isinstance(source, np.ndarray):
         return _from_array(source, "the array")
     if hasattr(source, "permute"):  # a torch tensor; torch itself is not needed here
-        return _from_tensor(source)
-    if isinstance(source, (bytes, bytearray, memoryview)):
-        return _decode(io.BytesIO(source), "the photo", max_pixels, short_side)
+        tensor: Any = source
+        if tensor.ndim != 3 or tensor.shape[0] not in (1, 3, 4):
+            raise UnreadablePhoto("the tensor", f"a photo is 3 x height x width, not {tuple(tensor.shape)}.")
+        if tensor.is_floating_point():
+            tensor = tensor.detach().float()  # numpy has no bfloat16
+        return _from_array(tensor.cpu().numpy().transpose(1, 2, 0), "the tensor")
     read: Any = getattr(source, "read", None)
-    if read is not None:
-        data = read()
-        if isinstance(data, str):
-            raise UnreadablePhoto("the photo", "was opened as text: open it with mode 'rb'.")
+    data = read() if read is not None else source
+    if read is not None and isinstance(data, str):
+        raise UnreadablePhoto("the photo", "was opened as text: open it with mode 'rb'.")
+    if isinstance(data, (bytes, bytearray, memoryview)):
         return _decode(io.BytesIO(data), str(getattr(source, "name", "the photo")), max_pixels, short_side)
     if isinstance(source, (str, os.PathLike)):
         path = os.fsdecode(source)
         with _open_file(path) as file:
             return _decode(file, path, max_pixels, short_side)
-    raise UnreadablePhoto(
-        "the photo",
-        f"must be a path, bytes, a file, a PIL picture, an array or a tensor, not {type(source).__name__}.",
-    )
+    why = f"must be a path, bytes, a file, a PIL picture, an array or a tensor, not {type(source).__name__}."
+    raise UnreadablePhoto("the photo", why)
+
+
+def fingerprint(source: Source) -> str:
+    """SHA-256 of a file, of encoded bytes, or of the pixels of a picture, an array or a tensor.
+
+    >>> from PIL import Image
+    >>> red, same = Image.new("RGB", (2, 2), "red"), Image.new("RGB", (2, 2), "red")
+    >>> fingerprint(red) == fingerprint(same), fingerprint(red) == fingerprint(b"something else")
+    (True, False)
+    """
+    if isinstance(source, (str, os.PathLike)):
+        return sha256(os.fspath(source))
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        return hashlib.sha256(source).hexdigest()
+    picture = read_photo(source)
+    return hashlib.sha256(repr(picture.size).encode() + picture.tobytes()).hexdigest()
+
+
+def fingerprint_rows(features: np.ndarray) -> list[str]:
+    """SHA-256 of each row of features, for examples without a photo."""
+    return [hashlib.sha256(np.ascontiguousarray(row, "<f4").tobytes()).hexdigest() for row in features]
 
 
 def _open_file(path: str) -> BinaryIO:
@@ -69,10 +120,8 @@ def _open_file(path: str) -> BinaryIO:
         raise UnreadablePhoto(path, "photos are read from disk, not from the web. Download it first.")
     try:
         mode = os.stat(path).st_mode
-        if stat.S_ISDIR(mode):
-            raise UnreadablePhoto(path, "is a folder, not a photo.")
         if not stat.S_ISREG(mode):  # a pipe or a device could block for ever
-            raise UnreadablePhoto(path, "is not a regular file.")
+            raise UnreadablePhoto(path, "is a folder, not a photo." if stat.S_ISDIR(mode) else "is not a regular file.")
         return open(path, "rb")
     except (OSError, ValueError) as error:  # ValueError: a null character in the name
         why = getattr(error, "strerror", None) or str(error)
@@ -80,43 +129,78 @@ def _open_file(path: str) -> BinaryIO:
 
 
 def _decode(file: BinaryIO, name: str, max_pixels: int, short_side: int | None) -> Image.Image:
+    """Read the header, refuse what would cost too much, then decode."""
     if file.seek(0, io.SEEK_END) == 0:
         raise UnreadablePhoto(name, "is empty (0 bytes).")
     file.seek(0)
-    with _telling(name), open_photo(file, name, max_pixels, short_side) as image:
-        return _convert(image, name, short_side, own=True)
+    with _pillow(name), warnings.catch_warnings():
+        warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # the size is checked here
+        image = Image.open(file, formats=_installed_formats())
+    with image:
+        _check_size(image, name, max_pixels)
+        _check_scans(image, file, name)
+        if short_side and image.format in ("JPEG", "MPO"):
+            image.draft(image.mode, (2 * short_side, 2 * short_side))
+        return _convert(image, name)
+
+
+@cache
+def _installed_formats() -> tuple[str, ...]:
+    Image.init()
+    return tuple(name for name in FORMATS if name in Image.OPEN)
 
 
 @contextmanager
-def _telling(name: str) -> Iterator[None]:
-    """Whatever a decoder raises, told as something that the user can understand."""
+def _pillow(name: str) -> Iterator[None]:
+    """Around calls of Pillow alone: its decoders raise nearly anything for a damaged file."""
     try:
         yield
-    except UnseenError:
-        raise
     except UnidentifiedImageError:
-        raise UnreadablePhoto(name, "is not a picture in any format that Pillow reads.") from None
-    except Exception as error:  # a damaged file can make a decoder raise nearly anything
+        raise UnreadablePhoto(name, f"is not a picture in one of these formats: {', '.join(FORMATS)}.") from None
+    except Image.DecompressionBombError:
+        raise UnreadablePhoto(name, f"has more than the limit of {MAX_PIXELS:,} pixels. Make it smaller.") from None
+    except MemoryError:
+        raise UnreadablePhoto(name, "takes too much memory to decode. Make it smaller.") from None
+    except Exception as error:
         raise UnreadablePhoto(name, f"cannot be decoded ({str(error) or type(error).__name__}).") from None
 
 
-def _convert(image: Image.Image, name: str, short_side: int | None = None, own: bool = False) -> Image.Image:
-    """Any mode -> RGB, upright. `own`: no one else has this picture, so that its pixels need not be copied."""
-    image.load()  # Pillow turns some formats (TIFF) while it decodes them: only then is it known what is left to do
-    orientation = _orientation(image)
-    scale = min(image.size) // (2 * short_side) if short_side else 1
-    plain = image.mode == "RGB" and "transparency" not in image.info
-    if plain and own and orientation in (None, 1):
-        image = image._new(image.im)  # without its file
-    elif scale > 1 and image.mode not in ("I", "F"):
-        image = _reduced(image, name, scale)
-    else:
-        image = _opaque(image, name)
-    image.info = {}  # the metadata no longer apply: read again, the picture must not be turned a second time
+def _check_size(image: Image.Image, name: str, max_pixels: int) -> None:
+    width, height = image.size
+    if not width or not height:
+        raise UnreadablePhoto(name, "has no pixels.")
+    if max(width, height) > MAX_SIDE:
+        raise UnreadablePhoto(name, f"{width} x {height} pixels: no side may be longer than {MAX_SIDE:,}.")
+    if width * height > max_pixels:
+        what = f"{width} x {height} pixels are more than the limit of {max_pixels:,}"
+        raise UnreadablePhoto(name, f"{what}. Make it smaller.")
+
+
+def _check_scans(image: Image.Image, file: BinaryIO, name: str) -> None:
+    if not image.info.get("progressive"):
+        return
+    position = file.tell()  # where Pillow stopped reading the header
+    file.seek(0)
+    scans = file.read().count(b"\xff\xda")
+    file.seek(position)
+    if scans > MAX_SCANS:
+        raise UnreadablePhoto(name, f"has {scans} scans, more than {MAX_SCANS}. Save it as a plain JPEG.")
+
+
+def _convert(image: Image.Image, name: str) -> Image.Image:
+    """Any mode to RGB, upright; always a new picture, without metadata."""
+    with _pillow(name):
+        image.load()  # before its orientation is read: Pillow turns a TIFF while it decodes it
+    try:
+        orientation = image.getexif().get(ExifTags.Base.Orientation)
+    except Exception:  # Pillow's own: damaged metadata do not make the pixels unreadable
+        orientation = None
+    picture = _opaque(image, name)
+    picture.info = {}
     if orientation is not None:
-        image.getexif()[ExifTags.Base.Orientation] = orientation  # alone: Pillow gives up where other tags are damaged
-        ImageOps.exif_transpose(image, in_place=True)
-    return image
+        picture.getexif()[ExifTags.Base.Orientation] = orientation  # alone: Pillow gives up where others are damaged
+        ImageOps.exif_transpose(picture, in_place=True)
+    return picture
 
 
 def _opaque(image: Image.Image, name: str) -> Image.Image:
@@ -124,37 +208,10 @@ def _opaque(image: Image.Image, name: str) -> Image.Image:
         return _from_array(np.asarray(image), name)
     if image.mode not in ("RGBA", "LA", "PA", "RGBa", "La") and "transparency" not in image.info:
         return image.convert("RGB")
-    if image.mode != "RGBA":
-        image = image.convert("RGBA")
+    image = image if image.mode == "RGBA" else image.convert("RGBA")
     white = Image.new("RGB", image.size, "white")
     white.paste(image, mask=image)
     return white
-
-
-def _reduced(image: Image.Image, name: str, scale: int) -> Image.Image:
-    """The same at 1/scale, strip by strip: a second picture of all its pixels is never held."""
-    width, height = image.size
-    small = Image.new("RGB", (-(-width // scale), -(-height // scale)))
-    rows = scale * max(1, STRIP // (width * scale))
-    for top in range(0, height, rows):
-        strip = image.crop((0, top, width, min(top + rows, height)))
-        small.paste(_opaque(strip, name).reduce(scale), (0, top // scale))
-    return small
-
-
-def _orientation(image: Image.Image) -> int | None:
-    try:
-        return image.getexif().get(ExifTags.Base.Orientation)
-    except Exception:  # damaged metadata do not make the pixels unreadable
-        return None
-
-
-def _from_tensor(tensor) -> Image.Image:
-    if tensor.ndim != 3 or tensor.shape[0] not in (1, 3, 4):
-        raise UnreadablePhoto("the tensor", f"a photo is 3 x height x width, not {tuple(tensor.shape)}.")
-    if tensor.is_floating_point():
-        tensor = tensor.float()  # numpy has no bfloat16
-    return _from_array(tensor.detach().cpu().numpy().transpose(1, 2, 0), "the tensor")
 
 
 def _from_array(array: np.ndarray, name: str) -> Image.Image:
@@ -166,22 +223,74 @@ def _from_array(array: np.ndarray, name: str) -> Image.Image:
 
 
 def _eight_bits(array: np.ndarray, name: str) -> np.ndarray:
-    """Whole numbers up to 255 or 65,535, or floats within 0..1 -> uint8 with white at 255."""
-    if array.dtype == np.uint8:
-        return array
-    if array.dtype == bool:
-        return array.astype(np.uint8) * 255
+    """Integers up to 255 or 65,535, or floats within 0..1 -> uint8 with white at 255."""
+    if array.dtype in (np.uint8, bool):
+        return array if array.dtype == np.uint8 else array.astype(np.uint8) * 255
     if array.dtype.kind not in "uif":
         raise UnreadablePhoto(name, f"pixels of type {array.dtype} are not understood.")
     low, high = array.min(), array.max()  # both are NaN if any pixel is
     if array.dtype.kind == "f":
         if not (low >= 0 and high <= 1):
-            raise UnreadablePhoto(
-                name, f"float pixels must lie within 0..1 (these: {low:g}..{high:g}). Divide by the white value."
-            )
+            raise UnreadablePhoto(name, f"float pixels must lie within 0..1 (these: {low:g}..{high:g}).")
         return np.rint(array * 255).astype(np.uint8)
     if low < 0 or high > 65535:
         raise UnreadablePhoto(name, f"integer pixels must lie within 0..255 or 0..65535 (these: {low}..{high}).")
     if array.dtype.itemsize == 2 or high > 255:
         return ((array.astype(np.uint32) + 128) // 257).astype(np.uint8)
     return array.astype(np.uint8)
+
+
+class Photo(NamedTuple):
+    class_id: str
+    path: Path
+
+
+def find_photos(place: str | os.PathLike[str]) -> list[Path]:
+    """The photos that a user names: all files below a folder but hidden ones, all that match a glob, or one file.
+
+    A single file need not exist: reading it says what is wrong.
+    """
+    text, path = os.fspath(place), Path(place)
+    if path.is_dir():
+        files, problem = sorted(path.rglob("*")), "the folder contains no files"
+        files = [file for file in files if file.is_file() and not file.name.startswith(".")]
+    elif any(sign in text for sign in "*?[") and not path.exists():
+        files, problem = [Path(file) for file in sorted(glob.glob(text, recursive=True))], "no file matches"
+        files = [file for file in files if file.is_file()]
+    else:
+        return [path]
+    if not files:
+        raise UnseenError(f"{text}: {problem}")
+    return files
+
+
+def list_classes(folder: str | os.PathLike) -> list[str]:
+    """The names of the class folders in `folder`, sorted, empty ones too. Hidden ones are left out."""
+    names = _names(folder, folders=True)
+    if not names:
+        raise UnseenError(f"{folder}: has no class folders. Photos are expected as {folder}/<class id>/<photo>.")
+    return names
+
+
+def list_photos(folder: str | os.PathLike, classes: Collection[str] | None = None) -> Iterator[Photo]:
+    """All photos `folder/<class id>/<photo>`, sorted by class id and name; of `classes` only, if given.
+
+    Every file counts as a photo, whatever its suffix, and so does a broken link: `read_photo` reports what it cannot
+    read. Hidden files, and folders within a class folder, are left out. Names are read one class at a time.
+    """
+    names = [name for name in list_classes(folder) if classes is None or name in classes]
+    return (Photo(name, Path(folder, name, file)) for name in names for file in photos_in(Path(folder, name)))
+
+
+def photos_in(class_folder: str | os.PathLike) -> list[str]:
+    """The names of the photos in one class folder, sorted; by the rule of `list_photos`."""
+    return _names(class_folder, folders=False)
+
+
+def _names(folder: str | os.PathLike, folders: bool) -> list[str]:
+    """The sorted names of the folders in a folder, or of everything else."""
+    try:
+        names = sorted(name for name in os.listdir(folder) if not name.startswith("."))
+    except OSError as error:
+        raise UnseenError(f"{folder}: cannot be read as a folder of photos ({error.strerror}).") from None
+    return [name for name in names if os.path.isdir(os.path.join(folder, name)) == folders]

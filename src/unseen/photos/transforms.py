@@ -1,24 +1,19 @@
-"""PIL picture -> normalised tensor, as a network expects it; without torchvision.
-
-    PhotoTransform      resize the short side, crop the centre, normalise      (evaluation)
-    TrainingTransform   crop and flip at random, normalise                     (finetuning)
-
-Both are plain frozen dataclasses: they compare, hash, pickle to worker processes and go to JSON.
-"""
+"""PIL picture -> normalised tensor, as a network expects it: fixed for evaluation, random for finetuning."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 from PIL import Image
-from torch import Tensor
 
 from unseen.errors import UnseenError
-from unseen.photos.limits import MAX_PIXELS
 from unseen.photos.reading import Source, read_photo
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 INTERPOLATIONS = {"bilinear": Image.Resampling.BILINEAR, "bicubic": Image.Resampling.BICUBIC}
@@ -29,37 +24,38 @@ INTERPOLATIONS |= {"nearest": Image.Resampling.NEAREST, "lanczos": Image.Resampl
 class _Normalised:
     """What both transforms share: the output's size, the interpolation, and (x / 255 - mean) / std for each channel."""
 
-    size: int  # pixels a side of what the network sees
-    mean: tuple[float, float, float] = IMAGENET_MEAN
-    std: tuple[float, float, float] = IMAGENET_STD
+    size: int
+    mean: tuple[float, ...] = IMAGENET_MEAN
+    std: tuple[float, ...] = IMAGENET_STD
     interpolation: str = "bicubic"
 
     def __post_init__(self):
         if self.interpolation not in INTERPOLATIONS:
-            options = ", ".join(INTERPOLATIONS)
-            raise UnseenError(f"Interpolation {self.interpolation!r} is not one of: {options}.")
+            raise UnseenError(f"Interpolation {self.interpolation!r} is not one of: {', '.join(INTERPOLATIONS)}.")
         if self.size < 1 or len(self.mean) != 3 or len(self.std) != 3 or min(self.std) <= 0:
             raise UnseenError(f"A photo transform needs a positive size and three means and deviations, not {self}.")
         object.__setattr__(self, "mean", tuple(map(float, self.mean)))  # JSON gives lists, which do not hash
         object.__setattr__(self, "std", tuple(map(float, self.std)))
 
-    def _resample(self, image: Image.Image, box: tuple[float, float, float, float]) -> Tensor:
-        """The box (left, top, right, bottom; fractions of pixels allowed) as a normalised tensor 3 x size x size."""
-        image = image.resize((self.size, self.size), INTERPOLATIONS[self.interpolation], box=box)
-        pixels = (
-            torch.from_numpy(np.array(image)).permute(2, 0, 1).to(torch.float32, memory_format=torch.contiguous_format)
-        )
-        mean, std = (torch.tensor(values).view(3, 1, 1) for values in (self.mean, self.std))
-        return pixels.div_(255 * std).sub_(mean / std)
+    def _resample(self, image: Image.Image, box: tuple[float, float, float, float]) -> np.ndarray:
+        """The box (left, top, right, bottom; fractions of pixels allowed) as size x size x 3 bytes."""
+        return np.asarray(image.resize((self.size, self.size), INTERPOLATIONS[self.interpolation], box=box))
+
+    def normalise(self, pixels: np.ndarray) -> Tensor:
+        """size x size x 3 bytes -> float32 3 x size x size."""
+        from torch import from_numpy  # here: processes that only decode photos start without torch
+
+        mean, std = (np.array(values, np.float32).reshape(3, 1, 1) for values in (self.mean, self.std))
+        normalised = np.ascontiguousarray(pixels.transpose(2, 0, 1), np.float32)
+        normalised /= 255 * std
+        normalised -= mean / std
+        return from_numpy(normalised)
 
 
 @dataclass(frozen=True)
 class PhotoTransform(_Normalised):
-    r"""Resize the short side to `resize` pixels, keep the central `size` x `size`, normalise each channel.
-
-    The value x of channel c becomes
-
-    .. math:: (x / 255 - \mathrm{mean}_c) / \mathrm{std}_c
+    r"""Resize the short side to `resize` pixels, keep the central `size` x `size`, normalise each channel c:
+    :math:`(x / 255 - \mathrm{mean}_c) / \mathrm{std}_c`.
 
     Args:
         size: Pixels a side of what the network sees.
@@ -78,7 +74,7 @@ class PhotoTransform(_Normalised):
     torch.Size([3, 224, 224])
     """
 
-    resize: int = 0  # 0: size / 0.875, as most ImageNet networks are evaluated
+    resize: int = 0
     squash: bool = False
 
     def __post_init__(self):
@@ -90,21 +86,21 @@ class PhotoTransform(_Normalised):
 
     def __call__(self, image: Image.Image) -> Tensor:
         """RGB picture -> float32 3 x size x size."""
+        return self.normalise(self.crop(image))
+
+    def open(self, source: Source) -> Tensor:
+        """Read any photo and transform it; a JPEG much larger than needed is decoded at a reduced scale."""
+        return self(read_photo(source, short_side=self.resize))
+
+    def crop(self, image: Image.Image) -> np.ndarray:
+        """RGB picture -> size x size x 3 bytes: all but `normalise`."""
         return self._resample(image, self._box(*image.size))
 
-    def open(self, source: Source, max_pixels: int = MAX_PIXELS) -> Tensor:
-        """Read any photo and transform it; a JPEG much larger than needed is decoded at a reduced scale, to be fast."""
-        return self(read_photo(source, max_pixels, short_side=self.resize))
-
     def _box(self, width: int, height: int) -> tuple[float, float, float, float]:
-        """The part of the photo that ends in the crop. Resampling just that part gives what "resize, then crop" gives,
-        without ever holding the resized photo, which for a strip of 1 x 10,000 pixels would be huge."""
-        if self.squash:
-            wide = high = self.resize
-        elif width <= height:
-            wide, high = self.resize, int(self.resize * height / width)
-        else:
-            wide, high = int(self.resize * width / height), self.resize
+        """The part of the photo that ends in the crop. Resampling it gives what "resize, then crop" gives without
+        holding the resized photo, which for a strip of 1 x 10,000 pixels would be huge."""
+        wide = self.resize if self.squash or width <= height else int(self.resize * width / height)
+        high = self.resize if self.squash or width > height else int(self.resize * height / width)
         left, top = round((wide - self.size) / 2), round((high - self.size) / 2)
         x, y = width / wide, height / high  # photo pixels for each pixel of the resized photo
         return left * x, top * y, min((left + self.size) * x, width), min((top + self.size) * y, height)
@@ -121,8 +117,7 @@ class PhotoTransform(_Normalised):
 class TrainingTransform(_Normalised):
     """A random part of the photo, resized to `size` x `size`, mirrored half of the time.
 
-    The part covers `scale` of the photo's area, with `ratio` = width / height drawn log-uniformly. All chance comes
-    from the generator of the call, so that the same generator state gives the same tensor.
+    The part covers `scale` of the photo's area, with `ratio` = width / height drawn log-uniformly.
     """
 
     scale: tuple[float, float] = (0.08, 1.0)
@@ -131,7 +126,7 @@ class TrainingTransform(_Normalised):
 
     def __call__(self, image: Image.Image, rng: np.random.Generator) -> Tensor:
         """RGB picture -> float32 3 x size x size."""
-        pixels = self._resample(image, self._box(*image.size, rng))
+        pixels = self.normalise(self._resample(image, self._box(*image.size, rng)))
         return pixels.flip(2) if rng.random() < self.flip else pixels
 
     def open(self, source: Source, rng: np.random.Generator) -> Tensor:
@@ -144,9 +139,9 @@ class TrainingTransform(_Normalised):
             wide, high = round(math.sqrt(area * ratio)), round(math.sqrt(area / ratio))
             if 0 < wide <= width and 0 < high <= height:
                 left, top = int(rng.integers(width - wide + 1)), int(rng.integers(height - high + 1))
-                return left, top, left + wide, top + high
-        # No luck with a very long or very high photo: its centre, with the nearest ratio allowed.
-        wide = min(width, max(1, round(height * self.ratio[1])))
-        high = min(height, max(1, round(width / self.ratio[0])))
-        left, top = (width - wide) // 2, (height - high) // 2
+                break
+        else:  # no luck with a very long or very high photo: its centre, with the nearest ratio allowed
+            wide = min(width, max(1, round(height * self.ratio[1])))
+            high = min(height, max(1, round(width / self.ratio[0])))
+            left, top = (width - wide) // 2, (height - high) // 2
         return left, top, left + wide, top + high

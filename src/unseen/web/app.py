@@ -2,44 +2,46 @@
 
 from __future__ import annotations
 
+import json
 import logging
-from collections.abc import Iterable
+import os
+import time
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse
+from fastapi.responses import FileResponse, JSONResponse, Response
 from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
+from starlette.middleware.gzip import GZipMiddleware
 
 from unseen import __version__
 from unseen.errors import UnseenError
-from unseen.web.api import make_router
-from unseen.web.guard import Guard
-from unseen.web.limits import BodyLimit
-from unseen.web.metrics import Metrics, MetricsMiddleware
-from unseen.web.names import SHOWN_ONLY, PlainJSONResponse
-from unseen.web.service import Refused, Service
-from unseen.web.token import TokenGuard
+from unseen.web import STATIC
+from unseen.web.api import classes_api, grow_api, photos_api, server_api
+from unseen.web.guards import SHOWN_ONLY, Guard, Limits, PlainJSONResponse, TokenGuard
+from unseen.web.service import ENVIRONMENT, Refused, Service, ServiceOptions, open_service
 
-STATIC = Path(__file__).resolve().parent / "static"
 DESCRIPTION = """Name what photos show, among every class of a hierarchy: those the network was trained on, and those it
 never saw. Scores rank classes for one photo; they are not probabilities.
 
 Errors are JSON, `{"error": "what was wrong and what to do"}`."""
 
 
+def from_environment() -> FastAPI:
+    """What each process of `unseen serve --workers` runs."""
+    options = ServiceOptions(**json.loads(os.environ[ENVIRONMENT]))
+    return create_app(open_service(options), options.host, options.allow_host, options.token)
+
+
 def create_app(
-    service: Service,
-    host: str = "127.0.0.1",
-    allowed_hosts: Iterable[str] = (),
-    token: str | None = None,
-    metrics: Metrics | None = None,
+    service: Service, host: str = "127.0.0.1", allowed_hosts: Iterable[str] = (), token: str | None = None
 ) -> FastAPI:
     """The page and the API for `service`. `host` is the address it will be bound to: requests must name it, and know
-    the `token`, if there is one. `metrics` are those that several processes share."""
-    metrics = metrics or Metrics()
+    the `token`, if there is one."""
+    metrics = Metrics()
     # FastAPI's own documentation pages load scripts from elsewhere; ours is static/docs.html.
     app = FastAPI(
         title="unseen",
@@ -49,28 +51,23 @@ def create_app(
         redoc_url=None,
         default_response_class=PlainJSONResponse,
     )
-    app.add_middleware(BodyLimit)
+    app.add_middleware(GZipMiddleware, minimum_size=2_000)
+    app.add_middleware(Limits)
     app.add_middleware(TokenGuard, token=token)
     app.add_middleware(Guard, host=host, more=tuple(allowed_hosts))
-    app.add_middleware(MetricsMiddleware, metrics=metrics, service=service)
-    app.include_router(make_router(service))
+    if metrics.registry is not None:
+        app.middleware("http")(metrics.measure)
+    app.state.service, app.state.metrics = service, metrics
+    for router in (photos_api, classes_api, grow_api, server_api):
+        app.include_router(router)
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
 
-    @app.get("/", include_in_schema=False)
-    def page() -> FileResponse:
-        return FileResponse(STATIC / "index.html")
-
-    @app.get("/docs", include_in_schema=False)
-    def docs() -> FileResponse:
-        return FileResponse(STATIC / "docs.html")
+    for path, file in {"/": "index.html", "/docs": "docs.html", "/favicon.ico": "icon.svg"}.items():
+        app.get(path, include_in_schema=False)(_sender(STATIC / file))
 
     @app.get("/metrics", include_in_schema=False)
-    def measured() -> PlainTextResponse:
-        return PlainTextResponse(metrics.text(), media_type="text/plain; version=0.0.4")
-
-    @app.get("/favicon.ico", include_in_schema=False)
-    def icon() -> FileResponse:
-        return FileResponse(STATIC / "icon.svg", media_type="image/svg+xml")
+    def measured() -> Response:
+        return Response(metrics.text(), media_type="text/plain; version=0.0.4")
 
     app.add_exception_handler(UnseenError, _mistake)
     app.add_exception_handler(RequestValidationError, _invalid)
@@ -79,11 +76,51 @@ def create_app(
     return app
 
 
+def _sender(file: Path) -> Callable[[], FileResponse]:
+    return lambda: FileResponse(file)
+
+
+class Metrics:
+    """/metrics for Prometheus, with the extra `metrics`. Processes share a folder, as prometheus-client does it."""
+
+    def __init__(self):
+        try:
+            import prometheus_client as client
+            from prometheus_client import multiprocess
+        except ModuleNotFoundError:
+            self.registry = self.photos = None
+            return
+        self.registry, shared = client.CollectorRegistry(), "PROMETHEUS_MULTIPROC_DIR" in os.environ
+        if shared:
+            multiprocess.MultiProcessCollector(self.registry)
+        home = None if shared else self.registry
+        labels = ["route", "method", "status"]
+        self.requests = client.Counter("unseen_requests", "Requests answered.", labels, registry=home)
+        self.seconds = client.Histogram("unseen_request_seconds", "Seconds to an answer.", ["route"], registry=home)
+        self.photos = client.Counter("unseen_photos", "Photos that went through a network.", registry=home)
+
+    async def measure(self, request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
+        started = time.perf_counter()
+        response = await call_next(request)
+        # An address or a method of a client's own invention is "other", so that nobody can fill the memory.
+        route = getattr(request.scope.get("route"), "path", "other")
+        method = request.method if request.method in ("GET", "HEAD", "POST", "DELETE") else "other"
+        self.requests.labels(route, method, str(response.status_code)).inc()
+        self.seconds.labels(route).observe(time.perf_counter() - started)
+        return response
+
+    def text(self) -> bytes:
+        if self.registry is None:
+            raise Refused(404, "Metrics need prometheus-client: pip install 'unseen[metrics]'.")
+        from prometheus_client import generate_latest
+
+        return generate_latest(self.registry)
+
+
 # Starlette calls a handler only with the errors that it was added for, but its types say that any may come.
 def _mistake(request: Request, error: Any) -> JSONResponse:
-    if isinstance(error, Refused):
-        return PlainJSONResponse({"error": str(error)} | error.more, error.status)
-    return PlainJSONResponse({"error": str(error)}, 400)
+    more, status = (error.more, error.status) if isinstance(error, Refused) else ({}, 400)
+    return PlainJSONResponse({"error": str(error)} | more, status)
 
 
 def _invalid(request: Request, error: Any) -> JSONResponse:
@@ -99,10 +136,9 @@ def _invalid(request: Request, error: Any) -> JSONResponse:
 
 
 def _http(request: Request, error: Any) -> JSONResponse:
-    text = f"There is nothing at {request.url.path}. The API is described at /docs."
-    return PlainJSONResponse(
-        {"error": text if error.status_code == 404 else str(error.detail)}, error.status_code, error.headers
-    )
+    nothing = f"There is nothing at {request.url.path}. The API is described at /docs."
+    text = nothing if error.status_code == 404 else str(error.detail)
+    return PlainJSONResponse({"error": text}, error.status_code, error.headers)
 
 
 def _unexpected(request: Request, error: Exception) -> JSONResponse:

@@ -1,31 +1,32 @@
-"""The shapes of the API's JSON: what /openapi.json documents."""
+"""The shapes of the API's JSON, as /openapi.json documents them: requests are checked, answers are described."""
 
 from __future__ import annotations
 
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
+from typing_extensions import NotRequired, TypedDict  # pydantic needs these below Python 3.12
 
-from unseen.recognition.recogniser import SURE
-from unseen.web.limits import MAX_DEFINITION, MAX_LABELS, MAX_NAME, MAX_PARENTS, MAX_RANKED
-from unseen.web.names import SHOWN_ONLY
+from unseen.answers.probability import CONFIDENCE
+from unseen.web.guards import MAX_DEFINITION, MAX_LABELS, MAX_NAME, MAX_PARENTS, MAX_RANKED, SHOWN_ONLY
 
 # No file names and no lists that would have to be downloaded: a client's text never reaches the file system.
-_SOME = r"(any|unseen|seen|own|leaves|1[kK]|hops:[1-9][0-9]?|subtree:[^\x00-\x1f+]{1,200})"
-CANDIDATES = rf"^{_SOME}(\+{_SOME}){{0,9}}$"
+_SOME = r"(any|unseen|novel|seen|own|leaves|person|1[kK]|hops:[1-9][0-9]?|subtree:[^\x00-\x1f+&]{1,200})"
+CANDIDATES = rf"^{_SOME}([+&-]{_SOME}){{0,9}}$"
 CANDIDATES_HELP = (
-    "Which classes a photo may be assigned to: `any`, `unseen`, `seen`, `own` (what was added), `leaves`, `hops:N` "
-    "(unseen classes within N edges of a seen one), `subtree:ID` or `subtree:NAME` (a class and all below it); several "
-    "joined by `+`, as `own+seen`."
+    "Which classes a photo may be assigned to: `any`, `unseen`, `novel` (with nothing seen at or below), `seen`, `own` "
+    "(what was added), `leaves`, `person`, `hops:N` (unseen classes within N edges of a seen one), `subtree:ID` or "
+    "`subtree:NAME` (a class and all below it); joined by `+` (or), `&` (and), `-` (without), as `own+seen`."
 )
 SHIFT_HELP = (
     "Subtracted from the scores of seen classes: above 0 it favours unseen ones, below 0 seen ones. Without it the "
     "bundle's calibration balances them, if it has one."
 )
-SURE_HELP = "How often a verdict must be right: 0.9 is 9 times in 10."
+CONFIDENCE_HELP = "How often a verdict must be right: 0.9 is 9 times in 10."
 BUNDLE_HELP = "Which of the served bundles, by name; without it the first one."
 
 Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME, pattern=SHOWN_ONLY)]
+Token = Annotated[str, Field(max_length=64, description="From /api/classify.", examples=["Zb2m3n5Xk0aM1yqRzj0X1w"])]
 Candidates = Annotated[str, Field(pattern=CANDIDATES, description=CANDIDATES_HELP, examples=["unseen"])]
 Count = Annotated[int, Field(ge=1, le=MAX_LABELS, description="Labels for each photo.")]
 Shift = Annotated[float, Field(ge=-1e6, le=1e6, allow_inf_nan=False, description=SHIFT_HELP)]
@@ -40,236 +41,32 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class Problem(BaseModel):
-    """What went wrong, and what to do."""
+class RankOptions(BaseModel):
+    """How to rank photos."""
 
-    error: str = Field(examples=["There is no bundle named 'x'. There are: default."])
-    unreadable: list[Unreadable] | None = None
-
-
-class Unreadable(BaseModel):
-    photo: str
-    why: str
+    k: Count = 5
+    candidates: Candidates = "any"
+    seen_shift: Shift | None = None
+    sure: Annotated[float, Field(gt=0, lt=1, description=CONFIDENCE_HELP)] = CONFIDENCE
+    bundle: BundleName = None
 
 
-class Brief(BaseModel):
-    """A class in short. `mark`: seen in training, unseen, unseen and hardly supported (guesswork), or only a link
-    between classes that is never an answer."""
-
-    id: str = Field(examples=["n02439033"])
-    name: str = Field(examples=["giraffe"])
-    mark: Mark
-    trust: Trust
-    children: int = Field(description="How many classes are directly below it.")
-
-
-class Label(BaseModel):
-    """One answer. Scores rank the classes for one photo; their scale is the method's own."""
-
-    id: str = Field(examples=["n02439033"])
-    name: str = Field(examples=["giraffe"])
-    score: float
-    seen: bool
-    mark: Mark
-    trust: Trust
-    support: str = Field(description="Trust in words: well, partly or hardly supported; empty for a seen class.")
-    path: list[str] = Field(description="Names from the top of the hierarchy down to this class.")
-    probability: float = Field(description="That the photo shows this class.")
-
-
-class Verdict(BaseModel):
-    """The most informative node that the photo shows with the sureness asked for."""
-
-    id: str | None = Field(description="null where nothing useful is known with that sureness.")
-    name: str | None
-    probability: float
-    level: Literal["sure", "likely", "guess", "unknown"]
-    classes: int = Field(description="How many candidates are at or below it.")
-    path: list[str] = Field(description="Names from the top of the hierarchy down to it.")
-
-
-class Guess(BaseModel):
-    """A label as a person would read it, with the classes above and below it that are labels too."""
-
-    id: str
-    title: str = Field(description="Its name, and what tells it apart from others of that name.")
-    name: str
-    probability: float = Field(description="Of it and of what is folded into it.")
-    seen: bool
-    mark: Mark
-    trust: Trust
-    support: str = Field(description="Trust in words: well, partly or hardly supported; empty for a seen class.")
-    also: list[str] = Field(description="Titles of the classes folded into it.")
-
-
-class Lit(BaseModel):
-    """A node of the hierarchy, and how probable it is that the photo shows something at or below it."""
-
-    id: str
-    name: str
-    mark: Mark
-    parent: str | None
-    probability: float
-
-
-class Watched(BaseModel):
-    id: str
-    place: int = Field(description="1 is the best.")
-    of: int
-
-
-class Answers(BaseModel):
-    photo: str = Field(description="The photo's name as it was sent.")
-    token: str = Field(description="Ranks this photo again without sending it again: see /api/rank.")
-    verdict: Verdict
-    labels: list[Label]
-    guesses: list[Guess]
-    calibrated: bool = Field(description="Whether the probabilities were fitted on photos.")
-    lit: list[Lit] = Field(description="The probable nodes as a tree, each after its parent.")
-    watched: list[Watched] = []
-
-
-class Ranking(BaseModel):
-    """Answers for photos, best first."""
-
-    bundle: str
-    candidates: str
-    classes: int = Field(description="How many candidates there are.")
-    seen_shift: float | None
-    photos: list[Answers]
-    unreadable: list[Unreadable] = []
-    forgotten: list[str] = Field([], description="Tokens of photos that are no longer remembered.")
-    seconds: float
-
-
-class RankRequest(Strict):
+class RankRequest(RankOptions, Strict):
     """Rank remembered photos again."""
 
     tokens: list[Annotated[str, Field(max_length=64)]] = Field(
         min_length=1, max_length=MAX_RANKED, description="From /api/classify.", examples=[["Zb2m3n5Xk0aM1yqRzj0X1w"]]
     )
-    k: Count = 5
-    candidates: Candidates = "any"
-    seen_shift: Shift | None = None
-    sure: float = Field(SURE, gt=0, lt=1, description=SURE_HELP)
-    bundle: BundleName = None
     watch: list[Name] = Field([], max_length=20, description="Ids of classes whose place is always reported.")
 
 
 class CompareRequest(Strict):
     """One remembered photo, the answers of several bundles."""
 
-    token: str = Field(max_length=64, description="From /api/classify.", examples=["Zb2m3n5Xk0aM1yqRzj0X1w"])
+    token: Token
     k: Count = 5
     candidates: Candidates = "any"
     bundles: list[Name] = Field([], max_length=20, description="Names; without any, all bundles that are served.")
-
-
-class Column(BaseModel):
-    bundle: str = Field(description="The bundle's name; `network` for the network alone.")
-    title: str = Field(description="The bundle's name, or the network's.")
-    method: str
-    labels: list[Label]
-    verdict: Verdict | None = Field(None, description="Of a bundle; the network alone gives none.")
-    guesses: list[Guess] | None = None
-
-
-class Comparison(BaseModel):
-    photo: str
-    candidates: str
-    columns: list[Column]
-
-
-class Found(BaseModel):
-    """A class that a search found."""
-
-    id: str
-    name: str
-    mark: Mark
-    trust: Trust
-    children: int
-    lemmas: list[str]
-    definition: str
-
-
-class HeatMap(BaseModel):
-    """The score of a class, split over the cells of the network's last feature map."""
-
-    id: str
-    name: str
-    score: float = Field(description="As in a label.")
-    cells: list[list[float]] = Field(description="Rows from the top, each from the left; they sum to the score.")
-
-
-class HeatMaps(BaseModel):
-    bundle: str
-    photo: str
-    box: list[float] = Field(description="The part of the photo that they cover: left, top, right, bottom, 0 to 1.")
-    maps: list[HeatMap]
-
-
-class Topic(Brief):
-    descendants: int = Field(description="How many classes are anywhere below it.")
-
-
-class Topics(BaseModel):
-    topics: list[Topic]
-
-
-class Proposal(BaseModel):
-    """Where a new class may go."""
-
-    name: str
-    exists: list[Found] = Field(description="Classes that have this name already.")
-    parents: list[Found] = Field(description="What it may be a kind of, best first.")
-
-
-class Search(BaseModel):
-    query: str
-    classes: list[Found]
-
-
-class Near(Brief):
-    likeness: float = Field(description="Cosine of the two classifiers.")
-
-
-class Details(Found):
-    """A class, and what is around it in the hierarchy."""
-
-    added: bool = Field(description="Whether it was added to the bundle; only such classes can be removed.")
-    path: list[Brief] = Field(description="From the top of the hierarchy down to this class.")
-    parents: list[Brief]
-    below: list[Brief] = Field(description="The classes directly below it, by name.")
-    descendants: int = Field(description="How many classes are anywhere below it.")
-    nearest: list[Near] = Field(description="The classes whose classifiers are most like this one's.")
-
-
-class Neighbour(BaseModel):
-    id: str
-    name: str
-    share: float = Field(description="How much of the classifier comes from this seen class, 0 to 1.")
-    similarity: float | None = Field(description="Cosine of its known classifier with the predicted one.")
-    path: list[str] = Field(description="Ids from the explained class over the lowest common ancestor to this one.")
-
-
-class Twig(BaseModel):
-    id: str
-    parent: str | None
-
-
-class Why(BaseModel):
-    """What a class's classifier is made of."""
-
-    id: str
-    name: str
-    definition: str
-    seen: bool
-    mark: Mark
-    trust: Trust
-    path: list[str] = Field(description="Ids from the top of the hierarchy down to this class.")
-    neighbours: list[Neighbour]
-    tree: list[Twig] = Field(description="The classes on the paths as a tree: each with one parent.")
-    nodes: dict[str, Brief] = Field(description="Every class of the tree, by id.")
 
 
 class AddRequest(Strict):
@@ -285,40 +82,36 @@ class AddRequest(Strict):
     definition: str = Field(
         "", max_length=MAX_DEFINITION, pattern=SHOWN_ONLY, description="Helps if the bundle uses text encodings."
     )
+    looks: str = Field(
+        "", max_length=MAX_DEFINITION, pattern=SHOWN_ONLY, description="What it looks like in photos.",
+        examples=["tall green plastic bin on two wheels with a hinged lid"],
+    )  # fmt: skip
     names: list[Name] = Field([], max_length=20, description="Further names.")
     bundle: BundleName = None
 
 
-class Added(BaseModel):
-    id: str
-    bundle: str
-    added: list[Brief] = Field(description="All classes that were added to this bundle.")
+class TryRequest(AddRequest):
+    """A class that is not added yet: where would it stand on remembered photos?"""
+
+    tokens: list[Token] = Field(min_length=1, max_length=MAX_RANKED, description="From /api/classify.")
+    candidates: Candidates = "any"
+
+
+class SuggestRequest(Strict):
+    """A name for a new class."""
+
+    name: Name = Field(description="The name of the new class.", examples=["electric bicycle"])
+    bundle: BundleName = None
 
 
 class TeachRequest(Strict):
     """A remembered photo as an example of a class: a known one by `id`, or a new one by `name` and `parents`."""
 
-    token: str = Field(max_length=64, description="From /api/classify.", examples=["Zb2m3n5Xk0aM1yqRzj0X1w"])
+    token: Token
     id: Name | None = Field(None, description="Of a known class.", examples=["n02439398"])
     name: str = Field("", max_length=MAX_NAME, pattern=SHOWN_ONLY, description="Of a new class.")
     parents: list[Name] = Field([], max_length=MAX_PARENTS, description="Of a new class: what it is a kind of.")
     bundle: BundleName = None
-
-
-class TaughtClass(Brief):
-    photos: int = Field(description="How many photos it was taught with.")
-
-
-class Taught(BaseModel):
-    id: str
-    bundle: str
-    taught: list[TaughtClass] = Field(description="All classes that were taught.")
-
-
-class Removed(BaseModel):
-    removed: str
-    bundle: str
-    added: list[Brief]
 
 
 class SaveRequest(Strict):
@@ -328,54 +121,100 @@ class SaveRequest(Strict):
     bundle: BundleName = None
 
 
-class Saved(BaseModel):
-    name: str
-    path: str
-    command: str = Field(description="Serves the saved bundle.")
+# fmt: off
+# -- answers: what the fields mean is in docs/web.md ----------------------------------------------------------------
+
+Unreadable = TypedDict("Unreadable", {"photo": str, "why": str})
+Problem = TypedDict("Problem", {"error": str, "unreadable": NotRequired[list[Unreadable]]})
+Brief = TypedDict("Brief", {
+    "id": str, "name": str, "mark": Mark, "training": str, "trust": Trust, "children": int,
+})
+Verdict = TypedDict("Verdict", {
+    "id": str | None, "name": str | None, "say": str | None, "text": str, "hedge": str,
+    "probability": float | None,
+    "level": Literal["sure", "likely", "guess", "unknown"], "classes": int, "path": list[str],
+})
+Label = TypedDict("Label", {
+    "id": str, "name": str, "say": str, "score": float, "seen": bool, "novel": bool, "photos": int, "mark": Mark,
+    "trust": Trust, "support": str, "training": str, "path": list[str], "probability": float,
+})
+Guess = TypedDict("Guess", {
+    "id": str, "title": str, "name": str, "say": str, "probability": float, "seen": bool, "novel": bool,
+    "photos": int, "mark": Mark, "trust": Trust, "support": str, "training": str, "also": list[str],
+})
+ProbableNode = TypedDict("ProbableNode", {
+    "id": str, "name": str, "mark": Mark, "training": str, "parent": str | None, "probability": float, "here": bool,
+})
+Place = TypedDict("Place", {"id": str, "place": int, "of": int})
+Answers = TypedDict("Answers", {
+    "photo": str, "token": str, "verdict": Verdict, "labels": list[Label], "guesses": list[Guess],
+    "calibrated": bool, "lit": list[ProbableNode], "watched": list[Place],
+})
+Ranking = TypedDict("Ranking", {
+    "bundle": str, "candidates": str, "classes": int, "seen_shift": float | None, "photos": list[Answers],
+    "unreadable": list[Unreadable], "forgotten": list[str], "seconds": float,
+})
+Column = TypedDict("Column", {
+    "bundle": str, "title": str, "method": str, "labels": list[Label], "verdict": Verdict | None,
+    "guesses": list[Guess] | None,
+})
+Comparison = TypedDict("Comparison", {"photo": str, "candidates": str, "columns": list[Column]})
+HeatMap = TypedDict("HeatMap", {"id": str, "name": str, "score": float, "cells": list[list[float]]})
+HeatMaps = TypedDict("HeatMaps", {"bundle": str, "photo": str, "box": list[float], "maps": list[HeatMap]})
 
 
-class BundleInfo(BaseModel):
-    name: str
-    method: str
-    classes: int
-    nodes: int
-    seen: int
-    network: str
-    vectors: list[str]
-    hierarchy: str
-    trust: bool = Field(description="Whether its labels have a trust.")
-    reach: float = Field(description="A seen_shift beyond which the answers hardly change.")
-    calibrated_shift: float | None = Field(description="The seen_shift that `unseen calibrate` chose, if it did.")
-    added: list[Brief]
-    taught: list[TaughtClass]
+class Found(Brief):
+    lemmas: list[str]
+    definition: str
 
 
-class Bundles(BaseModel):
-    bundles: list[BundleInfo]
-    read_only: bool
+class Topic(Brief):
+    descendants: int
 
 
-class Health(BaseModel):
-    status: Literal["ok"]
-    bundles: list[str]
-    seconds: float = Field(description="Since the start.")
-    photos: int = Field(description="Photos that went through the networks.")
-    batches: int = Field(description="Runs of the networks; fewer than photos where requests were batched.")
-    remembered: int
-    memory_mb: float | None = Field(description="Memory of the server; null where the system does not report it.")
+class Near(Brief):
+    likeness: float
 
 
-class Limits(BaseModel):
-    file_bytes: int
-    files: int
-    pixels: int
+class TaughtClass(Brief):
+    photos: int
 
 
-class Version(BaseModel):
-    unseen: str
-    python: str
-    torch: str
-    limits: Limits
+class Details(Found):
+    added: bool
+    path: list[Brief]
+    parents: list[Brief]
+    below: list[Brief]
+    descendants: int
+    nearest: list[Near]
 
 
-Problem.model_rebuild()
+Search = TypedDict("Search", {"query": str, "classes": list[Found]})
+Topics = TypedDict("Topics", {"topics": list[Topic]})
+Proposal = TypedDict("Proposal", {"name": str, "exists": list[Found], "parents": list[Found]})
+Neighbour = TypedDict("Neighbour", {
+    "id": str, "name": str, "share": float, "similarity": float | None, "path": list[str],
+})
+Branch = TypedDict("Branch", {"id": str, "parent": str | None})
+Why = TypedDict("Why", {
+    "id": str, "name": str, "definition": str, "seen": bool, "mark": Mark, "training": str, "trust": Trust,
+    "path": list[str], "neighbours": list[Neighbour], "tree": list[Branch],
+    "nodes": dict[str, Brief],
+})
+TriedPlace = TypedDict("TriedPlace", {"token": str, "place": int, "of": int})
+Tried = TypedDict("Tried", {"places": list[TriedPlace]})
+Added = TypedDict("Added", {"id": str, "bundle": str, "added": list[Brief]})
+Removed = TypedDict("Removed", {"removed": str, "bundle": str, "added": list[Brief]})
+Taught = TypedDict("Taught", {"id": str, "bundle": str, "taught": list[TaughtClass]})
+Saved = TypedDict("Saved", {"name": str, "path": str, "command": str})
+BundleInfo = TypedDict("BundleInfo", {
+    "name": str, "method": str, "classes": int, "nodes": int, "seen": int, "network": str, "vectors": list[str],
+    "hierarchy": str, "trust": bool, "reach": float, "calibrated_shift": float | None, "added": list[Brief],
+    "taught": list[TaughtClass],
+})
+Bundles = TypedDict("Bundles", {"bundles": list[BundleInfo], "read_only": bool})
+Health = TypedDict("Health", {
+    "status": Literal["ok"], "bundles": list[str], "seconds": float, "photos": int, "batches": int,
+    "remembered": int, "memory_mb": float | None,
+})
+Version = TypedDict("Version", {"unseen": str, "python": str, "torch": str, "limits": dict[str, int]})

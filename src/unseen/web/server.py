@@ -1,20 +1,25 @@
-"""Binding a port, and running the application on it until Ctrl-C."""
+"""Binding a port, and running the application on it until Ctrl-C, with an end to its patience for silent clients."""
 
 from __future__ import annotations
 
+import asyncio
 import errno
+import json
+import math
 import socket
 import threading
 import time
-import webbrowser
+import urllib.request
+from collections import Counter
 from collections.abc import Callable
+from typing import Any
 
 import uvicorn
-from fastapi import FastAPI
+from uvicorn.protocols.http.auto import AutoHTTPProtocol
+from uvicorn.supervisors import Multiprocess
 
 from unseen.errors import UnseenError
-from unseen.web.connections import ImpatientProtocol
-from unseen.web.limits import MAX_CONNECTIONS
+from unseen.web.guards import HEADER_SECONDS, MAX_CONNECTIONS, SEND_SECONDS
 
 TRIES = 20  # ports after the first one that are tried
 
@@ -47,35 +52,116 @@ def address_of(bound: socket.socket, host: str) -> str:
     return f"http://{f'[{name}]' if ':' in name else name}:{bound.getsockname()[1]}"
 
 
-def run(app: FastAPI, bound: socket.socket, when_ready: Callable[[], None] = lambda: None, grace: int = 3) -> None:
-    """Serve until Ctrl-C; `when_ready` is called once requests are answered. Those under way at the end have `grace`
-    seconds."""
+def run(app: Any, bound: socket.socket, workers: int = 1, grace: int = 30) -> None:
+    """Serve until Ctrl-C, in one process or, with an application given as "module:factory", in several, which uvicorn
+    restarts on SIGHUP or when they die. Requests under way at the end have `grace` seconds."""
     config = uvicorn.Config(
         app,
+        factory=isinstance(app, str),
+        workers=workers,
         http=ImpatientProtocol,
-        limit_concurrency=MAX_CONNECTIONS,
         log_level="warning",
         access_log=False,
         server_header=False,
         timeout_graceful_shutdown=grace,
+        timeout_worker_healthcheck=60,  # loading a model may take as long
     )
     server = uvicorn.Server(config)
-
-    def wait() -> None:
-        while not server.started:
-            if server.should_exit:
-                return
-            time.sleep(0.02)
-        when_ready()
-
-    threading.Thread(target=wait, daemon=True).start()
     try:
-        server.run(sockets=[bound])
+        if workers == 1:
+            server.run(sockets=[bound])
+        else:
+            Multiprocess(config, sockets=[bound]).run()
     except KeyboardInterrupt:  # Ctrl-C is how a server ends
         pass
     finally:
         bound.close()
 
 
-def open_browser(address: str) -> None:
-    webbrowser.open(address)
+def when_ready(address: str, token: str | None, act: Callable[[list[dict]], None]) -> None:
+    """Call `act` with what is served, in a thread, as soon as requests are answered."""
+    headers = {} if token is None else {"authorization": f"Bearer {token}"}
+
+    def ask() -> None:
+        while True:
+            try:
+                request = urllib.request.Request(f"{address}/api/bundles", headers=headers)
+                with urllib.request.urlopen(request, timeout=5) as answer:
+                    return act(json.load(answer)["bundles"])
+            except OSError:
+                time.sleep(0.05)
+
+    threading.Thread(target=ask, daemon=True).start()
+
+
+_Protocol: Any = AutoHTTPProtocol  # whichever is installed: both have `loop`, `transport` and `cycle`
+
+
+class ImpatientProtocol(_Protocol):
+    """uvicorn's HTTP protocol with an end to its patience: for headers, for readers, for the silent."""
+
+    _timer: asyncio.TimerHandle | None = None
+    _watch: asyncio.TimerHandle | None = None
+    _unsent = math.inf  # bytes at the last look, if none were taken since then
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._began = self.loop.time()
+        if len(self.connections) > MAX_CONNECTIONS:
+            self._make_room()
+        self._timer = self.loop.call_later(HEADER_SECONDS, self._give_up)
+        self._watch = self.loop.call_later(SEND_SECONDS, self._look)
+
+    def _make_room(self) -> None:
+        """Hang up on the oldest connection that waits for its client, of the address that has most of them."""
+        waiting = [other for other in self.connections if other._is_waiting()]
+        crowd = Counter(other._address for other in waiting)
+        oldest = max(waiting, key=lambda other: (crowd[other._address], -other._began))
+        oldest.transport.abort()
+
+    def _is_waiting(self) -> bool:
+        """For a request, or for the rest of its body."""
+        return (not self._is_answering() or self.cycle.more_body) and not self.transport.is_closing()
+
+    @property
+    def _address(self) -> str:
+        return self.client[0] if self.client else ""
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self._is_answering():
+            self._stop_waiting()
+        elif self._timer is None:  # the beginning of another request
+            self._timer = self.loop.call_later(HEADER_SECONDS, self._give_up)
+
+    def resume_writing(self) -> None:
+        self._unsent = math.inf
+        super().resume_writing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_waiting()
+        if self._watch is not None:
+            self._watch.cancel()
+        super().connection_lost(exc)
+
+    def _is_answering(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def _stop_waiting(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _give_up(self) -> None:
+        self._timer = None
+        if not self._is_answering() and not self.transport.is_closing():
+            self.transport.close()
+
+    def _look(self) -> None:
+        """Hang up on a client that took nothing of its answer since the last look; closing would wait for it."""
+        unsent = self.transport.get_write_buffer_size()
+        if unsent and unsent >= self._unsent:
+            self.transport.abort()
+            return
+        self._unsent = unsent or math.inf
+        self._watch = self.loop.call_later(SEND_SECONDS, self._look)

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from support.problems import make_problem
+from unseen._util.run import Run
 from unseen.errors import UnseenError
 from unseen.features.store import SeenFeatures
 from unseen.methods import get_method, make_method
-from unseen.runtime.run import Run
 
 BASELINES = ("conse", "devise", "exem", "sync", "eszsl", "structural", "network", "kin", "gaussian-ort", "se-gzsl")
 QUICK = {"devise": {"epochs": 2}, "sync": {"iterations": 2}, "gaussian-ort": {"steps": 4}, "se-gzsl": {"steps": 4}}
@@ -43,12 +43,18 @@ def test_no_vectors_at_all_is_no_crash(name):
         assert np.isfinite(method.fit(problem, Run(show_progress=False)).classifiers).all()
 
 
+@pytest.mark.parametrize("name", [name for name in BASELINES if get_method(name).needs_features])
+def test_what_learns_from_photos_needs_them(name):
+    with pytest.raises(UnseenError, match="`unseen features`, and pass that"):
+        make_method(name).fit(make_problem(), Run())
+
+
 @pytest.mark.parametrize("name", BASELINES)
 def test_shapes_types_and_rows(name):
     problem = make_problem(photos=4, parts=2)
     method = make_method(name, QUICK.get(name))
     solution = method.fit(problem, Run(show_progress=False))
-    assert solution.classifiers.dtype == np.float32 and len(solution.classifiers) == len(problem.taxonomy)
+    assert solution.classifiers.dtype == np.float32 and len(solution.classifiers) == len(problem.hierarchy)
     assert solution.projection(problem.features.matrix).shape[1] == solution.classifiers.shape[1]
     assert all(isinstance(array, np.ndarray) for array in solution.state.values())
     rows = np.array([4, 1, 4])

@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 
 from support.problems import make_problem
+from unseen._util.run import Run
 from unseen.methods import make_method
-from unseen.runtime.run import Run
 
 
 def test_by_hand():
@@ -23,17 +23,8 @@ def test_by_hand():
     assert np.allclose(solution.projection(photo) @ solution.classifiers.T, cosine, atol=1e-5)
 
 
-def test_sure_photo_lands_on_its_class():
-    problem = make_problem(features=3)
-    solution = make_method("conse", {"top": 1}).fit(problem, Run())
-    photos = 100 * problem.classifiers[:, :3]
-    best = (solution.projection(photos) @ solution.classifiers.T).argmax(axis=1)
-    own = photos @ problem.classifiers[:, :3].T + problem.classifiers[:, 3]
-    assert np.array_equal(best, problem.seen[own.argmax(axis=1)])
-
-
 def test_class_without_vector_scores_zero():
     problem = make_problem(zero=("saw", "dog"))
     solution = make_method("conse").fit(problem, Run())
     scores = solution.projection(np.ones((1, 4), np.float32)) @ solution.classifiers.T
-    assert scores[0, problem.taxonomy.index("saw")] == 0 and np.isfinite(scores).all()
+    assert scores[0, problem.hierarchy.index("saw")] == 0 and np.isfinite(scores).all()

@@ -9,12 +9,11 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.svm import NuSVR
 
 from support.problems import hit_unseen, make_problem, make_world
-from unseen.errors import UnseenError
+from unseen._util.run import Run
 from unseen.features.store import SeenFeatures
 from unseen.methods import make_method
 from unseen.methods.baselines.exem import COSTS
 from unseen.methods.baselines.photo_classes import PhotoClasses
-from unseen.runtime.run import Run
 
 
 @pytest.mark.parametrize(("standardise", "regression"), [(False, "ridge"), (True, "ridge"), (True, "nu-svr")])
@@ -72,30 +71,6 @@ def test_the_cost_of_support_vectors_is_chosen_on_hidden_classes():
     assert hit_unseen(solution, photos) > 0.4  # chance is 0.1
 
 
-def test_bundles_of_version_0_1_can_grow():
-    """Their rows are [e(u), -|e(u)|^2], for a projection to principal components."""
-    problem = make_problem(photos=4)
-    method = make_method("exem")
-    state = method.fit(problem, Run()).state
-    old = {key: array for key, array in state.items() if key not in ("axes", "mean")}
-    rows = method.predict(problem, old)
-    assert rows.shape == (len(problem.taxonomy), state["dual"].shape[1] + 1)
-    assert np.allclose(rows[:, -1], -np.square(rows[:, :-1]).sum(axis=1), rtol=1e-4)
-
-
-def test_grown_rows_need_no_refit():
-    problem = make_problem(photos=4)
-    method = make_method("exem")
-    solution = method.fit(problem, Run())
-    rows = np.array([7, 2])
-    assert np.allclose(method.predict(problem, solution.state, rows), solution.classifiers[rows])
-
-
 def test_one_photo_a_class_and_zero_vectors_stay_finite():
     solution = make_method("exem").fit(make_problem(photos=1, zero=("dog", "saw")), Run())
     assert np.isfinite(solution.classifiers).all()
-
-
-def test_needs_photos_of_seen_classes():
-    with pytest.raises(UnseenError, match="features=STORE"):
-        make_method("exem").fit(make_problem(), Run())

@@ -9,15 +9,13 @@ import numpy as np
 import pytest
 
 from support.problems import make_world
+from unseen._util.run import Run
 from unseen.features import store as stores
-from unseen.features.blocks import Index, Source, write_block
-from unseen.features.rows import StoredRows
-from unseen.features.store import FeatureStore, SeenFeatures
+from unseen.features.base import SeenFeatures
+from unseen.features.store import Block, FeatureStore, Source, StoredRows, write_block
 from unseen.methods import get_method, make_method, method_names
 from unseen.methods.baselines import photo_classes
 from unseen.methods.baselines.photo_classes import PhotoClasses
-from unseen.runtime.run import Run
-from unseen.training.holdout import hide
 
 FEW = {"devise": {"epochs": 3}, "gaussian-ort": {"steps": 8}, "se-gzsl": {"steps": 8}, "sync": {"iterations": 3}}
 LEARNERS = [name for name in method_names() if get_method(name).takes_features]
@@ -30,17 +28,17 @@ def write_store(place, features: SeenFeatures, ids: list[str], block: int = 3) -
         own = np.asarray(features.matrix)[features.labels == label].astype(np.float16)
         for number, start in enumerate(range(0, len(own), block)):
             part = own[start : start + block]
-            index = Index([Source(f"{start + i}.jpg", 1, 1) for i in range(len(part))], [])
-            write_block(place / "features" / id / f"{number:06d}.safetensors", index, part)
+            block_of = Block(part, [Source(f"{start + i}.jpg", 1, 1) for i in range(len(part))], [], "")
+            write_block(place / "features" / id / f"{number:06d}.safetensors", block_of)
         contents[id] = [len(own), 0]
     network = {"name": "made-up", "checksum": "", "features": features.matrix.shape[1], "transform": {}}
-    return FeatureStore(place, {"network": network, "precision": "fp16"}, contents)
+    return FeatureStore(place, {"network": network, "precision": "fp16", "classes": contents})
 
 
 @pytest.fixture
 def world(tmp_path):
     problem, _ = make_world(seen=12, photos=7)
-    ids = [problem.taxonomy.ids[row] for row in problem.seen]
+    ids = [problem.hierarchy.ids[row] for row in problem.seen]
     return problem, write_store(tmp_path / "store", problem.features, ids), ids
 
 
@@ -76,30 +74,6 @@ def test_rows_read_like_an_array(world, on_disk):
         np.testing.assert_array_equal(on_disk[wanted], whole[wanted])
     part = on_disk.only(whole[:, 0] > 0)
     np.testing.assert_array_equal(part[1:9], whole[whole[:, 0] > 0][1:9])
-
-
-def test_hiding_classes_reads_nothing(world, on_disk):
-    problem, store, ids = world
-    features = store.seen_matrix(ids)
-    rest, hidden = hide(replace(problem, features=features), 0.25, seed=0)
-    assert isinstance(rest.features.matrix, StoredRows)
-    kept = ~np.isin(features.labels, hidden)
-    np.testing.assert_array_equal(np.asarray(rest.features.matrix), np.asarray(features.matrix)[kept])
-    assert rest.features.labels.max() == 8
-    named = replace(features, ids=tuple(ids))  # photos that tell their classes themselves hide the same
-    also, _ = hide(replace(problem, features=named), 0.25, seed=0)
-    np.testing.assert_array_equal(also.photo_nodes(also.features)[also.features.labels],
-                                  rest.seen[rest.features.labels])  # fmt: skip
-
-
-def test_a_file_that_shrinks_is_told(world, on_disk):
-    from unseen.errors import UnseenError
-
-    _, store, ids = world
-    block = store.path / "features" / ids[0] / "000000.safetensors"
-    block.write_bytes(block.read_bytes()[:-4])
-    with pytest.raises(UnseenError, match="has changed while it was read"):
-        on_disk[:3]
 
 
 def test_statistics_hold_a_chunk_at_a_time(tmp_path, monkeypatch):

@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from support.problems import hit_unseen, make_problem, make_world
-from unseen.errors import UnseenError
+from support.problems import hit_unseen, make_world
+from unseen._util.run import Run
 from unseen.methods import make_method
 from unseen.methods.baselines.photo_classes import PhotoClasses
 from unseen.methods.baselines.se_gzsl import (
@@ -16,7 +16,6 @@ from unseen.methods.baselines.se_gzsl import (
     _Networks,
     _noise,
 )
-from unseen.runtime.run import Run
 
 QUIET = Run(show_progress=False, device="cpu")
 SMALL = {"steps": 240, "hidden_units": 64, "latent": 8, "learning_rate": 3e-3}
@@ -79,11 +78,3 @@ def test_the_classifier_is_the_gaussian_one():
     other = LinearDiscriminantAnalysis(solver="lsqr").fit(points, labels).decision_function(points)
     gap = scores - other
     assert np.allclose(gap, gap.mean(axis=1, keepdims=True), atol=1e-2)
-
-
-def test_mistakes_are_named():
-    with pytest.raises(UnseenError, match="features=STORE"):
-        make_method("se-gzsl").fit(make_problem(), QUIET)
-    nothing = make_problem(photos=2, zero=("dog", "beagle", "tabby", "hammer", "animal"))
-    with pytest.raises(UnseenError, match="se-gzsl: no seen class with photos has a word vector"):
-        make_method("se-gzsl").fit(nothing, QUIET)

@@ -5,12 +5,10 @@ import pytest
 from sklearn.svm import LinearSVC
 
 from support.problems import hit_unseen, make_problem, make_world
-from unseen.errors import UnseenError
+from unseen._util.run import Run
 from unseen.methods import make_method
 from unseen.methods.baselines.photo_classes import PhotoClasses
-from unseen.methods.baselines.squared_hinge import one_vs_other
-from unseen.methods.baselines.sync import REGULARISERS, shares
-from unseen.runtime.run import Run
+from unseen.methods.baselines.sync import REGULARISERS, one_vs_other, shares
 
 
 def test_shares_by_hand():
@@ -49,6 +47,7 @@ def test_learns_from_photos_as_published():
     assert solution.record.extra["hidden_hit@1"] > 35  # of 6 hidden classes: chance is 17
 
 
+@pytest.mark.slow
 def test_seen_classifiers_are_liblinears():
     problem, _ = make_world(seen=6)
     matrix, labels = problem.features.matrix, problem.features.labels
@@ -71,27 +70,3 @@ def test_the_last_fit_is_reached_as_the_chosen_one_was():
     data = PhotoClasses.of(problem, "sync").scaled()
     warm = one_vs_other(data, [each for each in REGULARISERS if each >= chosen], 4, run)[-1][0]
     assert np.allclose(solution.classifiers[problem.seen, :-1], warm, atol=1e-3)
-
-
-def test_the_regression_on_classifiers_is_named_as_such():
-    record = make_method("sync", {"learn_from": "classifiers"}).fit(make_problem(photos=3), Run()).record
-    assert record.chosen["learn_from"] == "classifiers" and "ridge" in record.chosen
-
-
-def test_grown_rows_need_no_refit():
-    problem = make_problem()
-    method = make_method("sync")
-    solution = method.fit(problem, Run())
-    rows = np.array([9, 0])
-    assert np.allclose(method.predict(problem, solution.state, rows), solution.classifiers[rows])
-
-
-def test_mistakes_are_named():
-    with pytest.raises(UnseenError, match="features=STORE"):
-        make_method("sync", {"learn_from": "features"}).fit(make_problem(), Run())
-    with pytest.raises(UnseenError, match="learn_from must be auto, features or classifiers, not 'photos'"):
-        make_method("sync", {"learn_from": "photos"})
-
-
-def test_zero_vectors_stay_finite():
-    assert np.isfinite(make_method("sync").fit(make_problem(zero=("dog", "saw")), Run()).classifiers).all()

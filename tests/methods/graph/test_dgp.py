@@ -1,40 +1,54 @@
 from __future__ import annotations
 
-import numpy as np
+import pytest
 import torch
-from torch.nn.functional import leaky_relu, normalize
 
-from support.graphs import small_method, small_network, small_problem
-from unseen.methods.graph.adjacency import hop_groups, whole_graph
-from unseen.methods.graph.sparse import Operator
-
-
-def forward(method, problem, network):
-    x = torch.from_numpy(problem.vectors.matrix).double()
-    operators = [Operator(layer, torch.float64) for layer in whole_graph(method.adjacencies(problem.taxonomy)).layers]
-    return x, network(x, operators)
+from support.graphs import HIDDEN, INPUTS, OUTPUTS, small_method, small_network, small_problem
+from unseen.methods.graph import reference
+from unseen.methods.graph.adjacency import receptive_field, whole_graph
+from unseen.methods.graph.dgp import DGP
+from unseen.methods.graph.layers import Operator
+from unseen.methods.graph.training import Training
 
 
-def test_it_is_the_paper_s_equation():
-    problem, method = small_problem(), small_method("dgp")
+def as_reference(problem, network, dtype=torch.float64) -> list[reference.Layer]:
+    """The reference's layers with a copy of the network's parameters."""
+    made = reference.dgp if isinstance(network, DGP) else reference.sgcn
+    layers, hops = made(problem.hierarchy, INPUTS, HIDDEN, OUTPUTS), getattr(network, "hops", {})
+    return [
+        reference.Layer(
+            [matrix.to(dtype) for matrix in layer.adjacency],
+            own.weight.detach().clone().requires_grad_(),
+            own.bias.detach().clone().requires_grad_(),
+            hops[phase].detach().clone().requires_grad_() if hops else None,
+        )
+        for layer, own, phase in zip(layers, network.layers, ("descendants", "ancestors"), strict=True)
+    ]
+
+
+@pytest.mark.parametrize("name", ["dgp", "sgcn"])
+def test_the_forward_pass_is_that_of_the_reference(name):
+    problem, method = small_problem(), small_method(name)
     network = small_network(method)
-    x, output = forward(method, problem, network)
-    mixed = {}
-    for side in ("descendants", "ancestors"):
-        alpha = network.hops[side].softmax(0).detach().numpy()
-        mixed[side] = torch.from_numpy(hop_groups(problem.taxonomy, side, 4).dense(alpha))
-    first, second = network.layers
-    hidden = leaky_relu(mixed["descendants"] @ (x @ first.weight + first.bias), 0.2)
-    expected = normalize(mixed["ancestors"] @ (hidden @ second.weight + second.bias))
-    torch.testing.assert_close(output, expected)
+    x = torch.from_numpy(problem.vectors.matrix).double()
+    operators = [Operator(layer, torch.float64) for layer in whole_graph(method.adjacencies(problem.hierarchy)).layers]
+    torch.testing.assert_close(network(x, operators), reference.forward(x, as_reference(problem, network)))
 
 
-def test_hop_weights_are_shared_by_all_layers_of_a_phase():
-    network = small_network(small_method("dgp, 3 hidden"))
-    assert set(network.hops) == {"descendants", "ancestors"}
-    assert torch.equal(network.mixing(0), network.mixing(2))
-    assert torch.equal(network.mixing(1), network.mixing(3))
-    assert not torch.equal(network.mixing(0), network.mixing(1))
+@pytest.mark.parametrize("name", ["dgp", "sgcn"])
+def test_training_on_the_field_is_that_of_the_reference_on_all_nodes(name):
+    problem, method = small_problem(), small_method(name, dropout=0.0, dtype="float64")
+    network = small_network(method)
+    layers, field = as_reference(problem, network), receptive_field(method.adjacencies(problem.hierarchy), problem.seen)
+    training = Training(network, field, problem.vectors.matrix[field.inputs], problem.targets(), method.settings)
+    losses = [training.step() for _ in range(20)]
+    x, known = torch.from_numpy(problem.vectors.matrix).double(), torch.from_numpy(problem.targets()).double()
+    loss = reference.train(x, layers, torch.from_numpy(problem.seen), known, 20, dropout=0.0)
+    torch.testing.assert_close(losses[-1], loss)
+    assert loss < losses[0]
+    for ours, theirs in zip(network.layers, layers, strict=True):
+        torch.testing.assert_close(ours.weight, theirs.weight)
+        torch.testing.assert_close(ours.bias, theirs.bias)
 
 
 def test_hop_weights_are_reported_as_shares():
@@ -43,11 +57,3 @@ def test_hop_weights_are_reported_as_shares():
     assert all(len(values) == 5 and abs(sum(values) - 1) < 1e-3 for values in shares.values())
     assert small_network(small_method("dgp, no weights")).hop_weights() == {}
     assert list(small_network(small_method("dgp, one phase")).hop_weights()) == ["first", "second"]
-
-
-def test_training_moves_the_hop_weights(tmp_path):
-    from unseen.runtime.run import Run
-
-    solution = small_method("dgp", epochs=20, learning_rate=0.01).fit(small_problem(), Run(show_progress=False))
-    for shares in solution.record.hop_weights.values():
-        assert np.abs(np.array(shares) - 0.2).max() > 0.01

@@ -6,7 +6,7 @@ from torch.nn.functional import leaky_relu, normalize
 
 from support.graphs import small_method, small_network, small_problem
 from unseen.methods.graph.adjacency import neighbours
-from unseen.methods.graph.sparse import Operator
+from unseen.methods.graph.layers import Operator
 
 
 def dense_attention(layer, hidden, connected, last):
@@ -25,14 +25,14 @@ def dense_attention(layer, hidden, connected, last):
 def test_it_is_attention_over_the_neighbours(variant):
     problem, method = small_problem(), small_method(variant)
     network = small_network(method)
-    connected = torch.from_numpy(neighbours(problem.taxonomy).dense() > 0)
+    connected = torch.from_numpy(neighbours(problem.hierarchy).dense() > 0)
     x = torch.from_numpy(problem.vectors.matrix).double()
     hidden = x
     for index, layer in enumerate(network.layers):
         last = index + 1 == len(network.layers)
         hidden = dense_attention(layer, hidden, connected, last)
         hidden = normalize(hidden) if last else leaky_relu(hidden, 0.2)
-    operators = [Operator(layer, torch.float64) for layer in method.adjacencies(problem.taxonomy)]
+    operators = [Operator(layer, torch.float64) for layer in method.adjacencies(problem.hierarchy)]
     torch.testing.assert_close(network(x, operators), hidden)
 
 
@@ -41,5 +41,5 @@ def test_large_scores_do_not_overflow():
     network = small_network(method)
     with torch.no_grad():
         network.layers[0].attention.mul_(1e4)
-    operators = [Operator(layer, torch.float64) for layer in method.adjacencies(problem.taxonomy)]
+    operators = [Operator(layer, torch.float64) for layer in method.adjacencies(problem.hierarchy)]
     assert network(torch.from_numpy(problem.vectors.matrix).double(), operators).isfinite().all()

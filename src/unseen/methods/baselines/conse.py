@@ -5,14 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from unseen.methods.base import Solution
-from unseen.methods.baselines.word_space import WordSpace
-from unseen.methods.problem import Problem, normalise_rows
+from unseen._util.run import Run
+from unseen.methods.base import FitRecord, Problem, Solution, WordSpace, normalise_rows
 from unseen.methods.projections import ConvexCombination
-from unseen.methods.records import FitRecord
-from unseen.methods.registry import register
-from unseen.methods.settings import AT_LEAST_1
-from unseen.runtime.run import Run
+from unseen.methods.registry import AT_LEAST_1
 
 
 @dataclass(frozen=True)
@@ -26,7 +22,6 @@ class ConSESettings:
     top: Annotated[int, AT_LEAST_1] = 10
 
 
-@register("conse")
 class ConSE(WordSpace):
     """Nothing is learned. With p the network's softmax over seen classes and s their unit vectors, a photo becomes
 
@@ -35,11 +30,9 @@ class ConSE(WordSpace):
     and class u scores cos(f(x), s(u)). A class without a vector scores 0.
 
     Shapes: p is M long, s(u) and f(x) are S long; the class matrix is N x S.
-
-    Args:
-        settings: See `ConSESettings`.
     """
 
+    name = "conse"
     Settings = ConSESettings
 
     def fit(self, problem: Problem, run: Run) -> Solution:

@@ -7,40 +7,40 @@ from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 
-from unseen.methods.base import Solution
-from unseen.methods.baselines.minibatches import MinibatchSettings, minimise
-from unseen.methods.baselines.photo_classes import PhotoClasses, best, moments
-from unseen.methods.baselines.word_space import WordSpace
-from unseen.methods.problem import Problem
+from unseen._util.run import Run, progress
+from unseen.methods.base import FitRecord, Problem, Solution, WordSpace
+from unseen.methods.baselines.photo_classes import PhotoClasses, best, moments, take_step
 from unseen.methods.projections import Linear
-from unseen.methods.records import FitRecord
-from unseen.methods.registry import register
-from unseen.methods.settings import AT_LEAST_1, NOT_NEGATIVE, POSITIVE
-from unseen.runtime.run import Run
+from unseen.methods.registry import AT_LEAST_1, NOT_NEGATIVE, POSITIVE
 
 if TYPE_CHECKING:
     import torch
-
 
 MARGINS = (0.1, 0.3, 1.0)  # the paper's first
 CHECKS = 5  # times at which the number of epochs may end
 
 
 @dataclass(frozen=True)
-class DeViSESettings(MinibatchSettings):
-    """Settings of DeViSE, besides those of `MinibatchSettings`; `epochs` is the most that are done.
+class DeViSESettings:
+    """Settings of DeViSE.
 
     Args:
+        epochs: Passes over the photos, at most.
+        batch: Photos a step.
+        learning_rate: Adam's.
+        weight_decay: Factor of the L2 term.
         margin: By how much the right label must win (the paper's: 0.1); None: chosen on hidden seen classes.
         hidden: Share of the seen classes that is hidden to choose the margin and the number of epochs.
     """
 
     epochs: Annotated[int, AT_LEAST_1] = 50
+    batch: Annotated[int, AT_LEAST_1] = 256
+    learning_rate: Annotated[float, NOT_NEGATIVE] = 1e-2
+    weight_decay: Annotated[float, NOT_NEGATIVE] = 1e-4
     margin: Annotated[float | None, NOT_NEGATIVE] = None
     hidden: Annotated[float, POSITIVE] = 0.2
 
 
-@register("devise")
 class DeViSE(WordSpace):
     """M (D x S) minimises the hinge rank loss over photos f with label y, with unit class vectors s:
 
@@ -52,11 +52,9 @@ class DeViSE(WordSpace):
     number of epochs are those with which photos of hidden seen classes best find theirs, averaged over classes.
 
     Shapes: f is D long, s_u S long; the class matrix is N x S.
-
-    Args:
-        settings: See `DeViSESettings`.
     """
 
+    name = "devise"
     Settings = DeViSESettings
     needs_features = True
 
@@ -89,7 +87,7 @@ class DeViSE(WordSpace):
 
 
 class _Model:
-    """M, and what it is trained on, on one device."""
+    """M and its training data, on one device."""
 
     def __init__(self, data: PhotoClasses, margin: float, settings: DeViSESettings, run: Run):
         import torch
@@ -110,19 +108,30 @@ class _Model:
         return self.matrix.detach().cpu().numpy() / self.scale
 
     def train(self, epochs: int, run: Run, what: str = "DeViSE") -> float:
-        """So many more epochs; the mean loss over the last one."""
+        """Train for more epochs; the mean loss over the last one."""
         import torch
 
+        mean, count = 0.0, self.data.photos
+        with progress(what, epochs, run.show_progress) as bar:
+            for epoch in range(epochs):
+                total = 0.0
+                for chosen in torch.randperm(count, generator=self.generator).split(self.settings.batch):
+                    loss = self._loss(chosen)
+                    take_step(self.optimiser, loss)
+                    total += loss.item() * len(chosen)
+                mean = total / count
+                run.log(epoch=epoch + 1, loss=mean)
+                bar.advance(1, loss=f"{mean:.4f}")
+        return mean
+
+    def _loss(self, chosen: torch.Tensor) -> torch.Tensor:
+        import torch
+
+        photos = torch.from_numpy(self.data.take(chosen.numpy())).to(self.words.device)
+        labels = self.labels[chosen].to(self.words.device)
         everything = torch.ones(len(self.words), dtype=torch.bool, device=self.words.device)
-
-        def loss_of(chosen: torch.Tensor) -> torch.Tensor:
-            photos = torch.from_numpy(self.data.take(chosen.numpy())).to(self.words.device)
-            labels = self.labels[chosen].to(self.words.device)
-            scores = (photos / self.scale) @ self.matrix @ self.words.T
-            return truncated_hinge(scores, labels, everything, self.margin, self.generator)
-
-        settings = replace(self.settings, epochs=epochs)
-        return minimise(what, loss_of, self.data.photos, self.optimiser, settings, self.generator, run)
+        scores = (photos / self.scale) @ self.matrix @ self.words.T
+        return truncated_hinge(scores, labels, everything, self.margin, self.generator)
 
 
 def truncated_hinge(scores, labels, candidates, margin: float, generator):
@@ -132,8 +141,7 @@ def truncated_hinge(scores, labels, candidates, margin: float, generator):
     """
     import torch
 
-    own = scores.gather(1, labels[:, None])
-    excess = margin - own + scores
+    excess = margin - scores.gather(1, labels[:, None]) + scores
     breaks = (excess.detach() > 0) & candidates
     breaks[torch.arange(len(labels), device=labels.device), labels] = False
     lot = torch.rand(len(labels), 1, generator=generator).to(scores.device)

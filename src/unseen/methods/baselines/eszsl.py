@@ -7,15 +7,11 @@ from typing import Annotated
 
 import numpy as np
 
-from unseen.methods.base import Solution
-from unseen.methods.baselines.photo_classes import PhotoClasses, at_edge, best
-from unseen.methods.baselines.word_space import WordSpace
-from unseen.methods.problem import Problem, has_vector
+from unseen._util.run import Run
+from unseen.methods.base import FitRecord, Problem, Solution, WordSpace
+from unseen.methods.baselines.photo_classes import PhotoClasses, Score, at_edge
 from unseen.methods.projections import Linear
-from unseen.methods.records import FitRecord
-from unseen.methods.registry import register
-from unseen.methods.settings import AT_LEAST_2, POSITIVE
-from unseen.runtime.run import Run
+from unseen.methods.registry import AT_LEAST_2, POSITIVE
 
 GRID = tuple(10.0**power for power in range(-3, 4))  # the paper's range for both ridges
 
@@ -37,7 +33,6 @@ class ESZSLSettings:
     other: float | None = None
 
 
-@register("eszsl")
 class ESZSL(WordSpace):
     """With X (D x n) the photos' features, Y (n x M) their labels, +1 for the own class and `other` for the rest, and
     S (S x M) the seen classes' vectors:
@@ -53,13 +48,11 @@ class ESZSL(WordSpace):
     fits any network.
 
     Shapes: V is D x S, f D long, s_u S long; the class matrix is N x S.
-
-    Args:
-        settings: See `ESZSLSettings`.
     """
 
+    name = "eszsl"
     Settings = ESZSLSettings
-    needs_features = True
+    needs_features = needs_vector = True  # the score of a class without a vector is 0, which would beat the rest
 
     def fit(self, problem: Problem, run: Run) -> Solution:
         data = PhotoClasses.of(problem, self.name)
@@ -73,24 +66,21 @@ class ESZSL(WordSpace):
         answers = self.answers(problem)
         return Solution(self.predict(problem, {}), Linear(matrix), record=record, answers=answers)
 
-    def answers(self, problem: Problem, rows: np.ndarray | None = None) -> np.ndarray:
-        """A class without a vector has none: its score is 0, which would beat the rest."""
-        return has_vector(problem.vectors.matrix[problem.rows_or_all(rows)])
-
     def _choose(self, data: PhotoClasses, run: Run) -> tuple[float, float, float | None]:
         """The pair of ridges with the best class-averaged accuracy on left-out classes, and that accuracy."""
         gammas = GRID if self.settings.gamma is None else (self.settings.gamma,)
         ridges = GRID if self.settings.ridge is None else (self.settings.ridge,)
         pairs = [(gamma, ridge) for gamma in gammas for ridge in ridges]
-        found = []
-        for rest, out in data.folds(self.settings.folds, run.seed) if len(pairs) > 1 else ():
+
+        def score_of(rest: PhotoClasses, out: PhotoClasses) -> Score:
             system = _System(rest, self.settings.other)
-            maps, classes = [system.solve(*pair) for pair in pairs], out.vectors.T
-            found.append(out.accuracies(lambda photos, maps=maps, to=classes: (photos @ one @ to for one in maps)))
-        if not found:  # given, or too few classes to leave any out: plain ridges of 1
+            maps = [system.solve(*pair) for pair in pairs]
+            return lambda photos: (photos @ one @ out.vectors.T for one in maps)
+
+        chosen = data.choose(pairs, self.settings.folds, run.seed, score_of)
+        if chosen is None:  # plain ridges of 1
             return self.settings.gamma or 1.0, self.settings.ridge or 1.0, None
-        accuracy, place = best([(value, i) for i, value in enumerate(np.mean(found, axis=0))])
-        return *pairs[int(place)], float(accuracy)
+        return *chosen[0], chosen[1]
 
 
 class _System:

@@ -8,16 +8,13 @@ from typing import Annotated, Literal
 
 import numpy as np
 
+from unseen._util.run import Run
 from unseen.errors import UnseenError
-from unseen.methods.base import Method, Solution
-from unseen.methods.baselines.photo_classes import PhotoClasses, at_edge, best
-from unseen.methods.problem import Problem, normalise_rows
+from unseen.methods.base import FitRecord, Method, Problem, Solution, State, normalise_rows
+from unseen.methods.baselines.photo_classes import PhotoClasses, Score, at_edge, best
+from unseen.methods.kin.kin import Ridges
 from unseen.methods.projections import Unit
-from unseen.methods.records import FitRecord
-from unseen.methods.registry import register
-from unseen.methods.ridge import Ridges
-from unseen.methods.settings import AT_LEAST_1, AT_LEAST_2, DECAY, POSITIVE
-from unseen.runtime.run import Run
+from unseen.methods.registry import AT_LEAST_1, AT_LEAST_2, DECAY, POSITIVE
 
 WIDTHS = (0.25, 0.5, 1.0, 2.0, 4.0)
 RIDGES = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
@@ -50,7 +47,6 @@ class EXEMSettings:
     folds: Annotated[int, AT_LEAST_2] = 5
 
 
-@register("exem")
 class EXEM(Method):
     """Photos x, of length 1, are brought to `dims` principal components, z = P'(x - m); a seen class's exemplar e is
     the mean of its z. From class vectors to exemplars runs an RBF kernel regression for every component, and class u
@@ -60,18 +56,15 @@ class EXEM(Method):
 
     With `standardise` (the paper's 1NNs, its better variant) each component is first divided by its standard deviation
     within a class, averaged over classes. The paper fits nu-SVR; kernel ridge regression has the same kernel and a
-    closed form, and is the default here: `regression=nu-svr` shows what that costs. Width and ridge are chosen by
-    class-wise cross-validation: with which photos of left-out classes best find theirs among those, averaged over
-    classes. nu-SVR is fitted to exemplars before these are divided, as by its authors; it takes the width that was
-    chosen for the ridge, and C is chosen on one part of the classes. Its authors choose width and nu as well.
+    closed form, and is the default here. Width and ridge are chosen by class-wise cross-validation. nu-SVR is fitted to
+    exemplars before these are divided, as by its authors; it takes the width that was chosen for the ridge, and C is
+    chosen on one part of the classes. Its authors choose width and nu as well.
 
     Shapes: P is D x dims, z and e(u) dims long; the class matrix is N x (D + 1), with the rows
     [2 P e(u), -2 m'P e(u) - |e(u)|^2].
-
-    Args:
-        settings: See `EXEMSettings`.
     """
 
+    name = "exem"
     Settings = EXEMSettings
     needs_features = True
 
@@ -107,16 +100,13 @@ class EXEM(Method):
         unit = Unit(np.zeros(data.width, np.float32))
         return Solution(self.predict(problem, state), unit, state, record)
 
-    def predict(self, problem: Problem, state: dict[str, np.ndarray], rows: np.ndarray | None = None) -> np.ndarray:
+    def predict(self, problem: Problem, state: State, rows: np.ndarray | None = None) -> np.ndarray:
         rows = problem.rows_or_all(rows)
         parts = []
         for start in range(0, len(rows), CHUNK):
             vectors = normalise_rows(problem.vectors.matrix[rows[start : start + CHUNK]])
             exemplars = state["centre"] + _rbf(vectors, state["vectors"], float(state["width"][0])) @ state["dual"]
-            if "axes" in state:
-                parts.append(_scoring_rows(exemplars, state["axes"], state["mean"]))
-            else:  # a bundle of version 0.1, whose projection does the rest
-                parts.append(np.column_stack([exemplars, -np.square(exemplars).sum(axis=1)]))
+            parts.append(_scoring_rows(exemplars, state["axes"], state["mean"]))
         return np.concatenate(parts).astype(np.float32)
 
     def _choose(self, data: PhotoClasses, run: Run) -> tuple[float, float, float | None]:
@@ -124,15 +114,16 @@ class EXEM(Method):
         widths = WIDTHS if self.settings.width is None else (self.settings.width,)
         ridges = RIDGES if self.settings.ridge is None else (self.settings.ridge,)
         pairs = [(width, ridge) for width in widths for ridge in ridges]
-        found = []
-        for rest, out in data.folds(self.settings.folds, run.seed) if len(pairs) > 1 else ():
+
+        def score_of(rest: PhotoClasses, out: PhotoClasses) -> Score:
             space = _Space(rest, self.settings)
             tried = [exemplars for width in widths for exemplars in _predicted(space, rest, out, width, ridges)]
-            found.append(_accuracies(space, out, tried))
-        if not found:  # given, or too few classes to leave any out
+            return space.scores(tried)
+
+        chosen = data.choose(pairs, self.settings.folds, run.seed, score_of)
+        if chosen is None:
             return widths[len(widths) // 2], ridges[len(ridges) // 2], None
-        accuracy, place = best([(value, i) for i, value in enumerate(np.mean(found, axis=0))])
-        return *pairs[int(place)], float(accuracy)
+        return *chosen[0], chosen[1]
 
     def _choose_cost(self, data: PhotoClasses, width: float, run: Run) -> tuple[float, float | None]:
         """C of nu-SVR with the best class-averaged accuracy on one part of the classes, left out, and that accuracy."""
@@ -145,17 +136,12 @@ class EXEM(Method):
         for cost in costs:
             dual, centre = _support_vectors(space, rest.vectors, width, cost, self.settings.nu)
             tried.append(centre + kernel @ dual)
-        accuracy, cost = best(list(zip(_accuracies(space, out, tried), costs, strict=True)))
+        accuracy, cost = best(list(zip(out.accuracies(space.scores(tried)), costs, strict=True)))
         return cost, accuracy
 
 
 class _Space:
-    """Principal components of photos, and the exemplars of their classes there.
-
-    Args:
-        data: Photos of length 1.
-        settings: dims and standardise.
-    """
+    """Principal components of photos of length 1, and the exemplars of their classes there."""
 
     def __init__(self, data: PhotoClasses, settings: EXEMSettings):
         self.mean, self.axes = _principal_axes(data, settings.dims)
@@ -166,6 +152,16 @@ class _Space:
     def points(self, photos: np.ndarray) -> np.ndarray:
         """z of photos, k x dims."""
         return (photos - self.mean) @ self.axes
+
+    def scores(self, tried: Sequence[np.ndarray]) -> Score:
+        """The scores of photos with each of these predictions of exemplars."""
+        sizes = [np.square(exemplars).sum(axis=1) for exemplars in tried]
+
+        def score(photos: np.ndarray) -> Iterator[np.ndarray]:
+            points = 2 * self.points(photos)
+            return (points @ exemplars.T - size for exemplars, size in zip(tried, sizes, strict=True))
+
+        return score
 
 
 def _predicted(
@@ -185,9 +181,8 @@ def _support_vectors(
     try:
         from sklearn.svm import NuSVR
     except ImportError:
-        raise UnseenError(
-            "exem: nu-SVR needs scikit-learn: pip install scikit-learn, or leave regression at ridge"
-        ) from None
+        hint = "pip install scikit-learn, or leave regression at ridge"
+        raise UnseenError(f"exem: nu-SVR needs scikit-learn: {hint}") from None
     kernel = _rbf(vectors, vectors, width).astype(np.float64)
     targets = space.exemplars * space.within  # C is a length in these units
     dual, intercepts = np.zeros((len(vectors), targets.shape[1])), np.zeros(targets.shape[1])
@@ -197,17 +192,6 @@ def _support_vectors(
         dual[machine.support_, component] = machine.dual_coef_[0]
         intercepts[component] = machine.intercept_[0]
     return dual / space.within, intercepts / space.within
-
-
-def _accuracies(space: _Space, out: PhotoClasses, tried: Sequence[np.ndarray]) -> list[float]:
-    """Of photos of hidden classes, with each of these predictions of their exemplars."""
-    sizes = [np.square(exemplars).sum(axis=1) for exemplars in tried]
-
-    def score(photos: np.ndarray) -> Iterator[np.ndarray]:
-        points = 2 * space.points(photos)
-        return (points @ exemplars.T - size for exemplars, size in zip(tried, sizes, strict=True))
-
-    return out.accuracies(score)
 
 
 def _scoring_rows(exemplars: np.ndarray, axes: np.ndarray, mean: np.ndarray) -> np.ndarray:

@@ -7,15 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 
-from unseen.methods.base import Method, Solution
-from unseen.methods.baselines.photo_classes import PhotoClasses, best, moments
-from unseen.methods.problem import Problem, has_vector, normalise_rows
+from unseen._util.run import Run, progress
+from unseen.methods.base import FitRecord, Method, Problem, Solution, State, normalise_rows
+from unseen.methods.baselines.photo_classes import PhotoClasses, best, moments, take_step
 from unseen.methods.projections import Unit
-from unseen.methods.records import FitRecord
-from unseen.methods.registry import register
-from unseen.methods.settings import AT_LEAST_1, NOT_NEGATIVE, POSITIVE
-from unseen.runtime.progress import progress
-from unseen.runtime.run import Run
+from unseen.methods.registry import AT_LEAST_1, NOT_NEGATIVE, POSITIVE
 
 if TYPE_CHECKING:
     import torch
@@ -45,7 +41,6 @@ class GaussianOrtSettings:
     hidden: Annotated[float, POSITIVE] = 0.2
 
 
-@register("gaussian-ort")
 class GaussianOrt(Method):
     """Photos x and class vectors a, both centred and of length 1, meet through W (D x S), in both spaces:
 
@@ -53,29 +48,23 @@ class GaussianOrt(Method):
         loss = (k1 - 1)^2 + (k2 - 1)^2  for the photo's own class
              + beta / (N - 1)  sum of k1^2 + k2^2  over the other N - 1 seen classes
 
-    A photo is drawn to its class and made orthogonal to the rest, under the kernel, and gets the class with the least
-    (k1 - 1)^2 + (k2 - 1)^2.
-
-    Both kernels depend on x' W a, and on |W'x|, which is the same for all classes, and |W a|, which is not. Here a
-    class scores as a product with its own row, so what is used is that rule made linear about the training photos:
+    A photo gets the class with the least (k1 - 1)^2 + (k2 - 1)^2. Here a class scores as a product with its own row, so
+    what is used is that rule made linear about the training photos:
 
         score(x, u) = x' W a_u - r |W a_u|^2        r = m2 / 2 (m1 + m2),  m: mean over photos of (1 - k) k
 
     The record tells for hidden seen photos what that does: `rule_agrees` is the share for which both rules give the
     same class, `hidden_hit@1_by_rule` the accuracy of the published one beside that of the linear one.
 
-    The paper tells s, beta and the learning rate, not how long to train or what to do on other data: s and the number
-    of steps are chosen on hidden seen classes. The code that its authors released keeps the checkpoint that is best on
+    s and the number of steps are chosen on hidden seen classes. The authors' code keeps the checkpoint that is best on
     photos of the unseen test classes, which their 70.5 on AWA2 owes something to; that is not done here.
 
     Shapes: x is D long, a S long; the class matrix is N x (D + 1), rows [W a_u, -r |W a_u|^2].
-
-    Args:
-        settings: See `GaussianOrtSettings`.
     """
 
+    name = "gaussian-ort"
     Settings = GaussianOrtSettings
-    needs_features = True
+    needs_features = needs_vector = True
 
     def fit(self, problem: Problem, run: Run) -> Solution:
         data, s = PhotoClasses.of(problem, self.name), self.settings
@@ -96,13 +85,9 @@ class GaussianOrt(Method):
         record = FitRecord(loss=loss, weights=state["map"].size, chosen=chosen, extra=extra)
         return Solution(self.predict(problem, state), Unit(model.mean), state, record, self.answers(problem))
 
-    def predict(self, problem: Problem, state: dict[str, np.ndarray], rows: np.ndarray | None = None) -> np.ndarray:
+    def predict(self, problem: Problem, state: State, rows: np.ndarray | None = None) -> np.ndarray:
         vectors = problem.vectors.matrix[problem.rows_or_all(rows)]
         return _rows(vectors, state["map"], state["centre"], float(state["ratio"][0]))
-
-    def answers(self, problem: Problem, rows: np.ndarray | None = None) -> np.ndarray:
-        """A class without a vector has none."""
-        return has_vector(problem.vectors.matrix[problem.rows_or_all(rows)])
 
     def _try(self, rest: PhotoClasses, out: PhotoClasses, sigma: float, run: Run) -> list[tuple[float, ...]]:
         """(accuracy on hidden classes, sigma, steps, agreement of the linear rule with the published one, accuracy of
@@ -131,7 +116,7 @@ def _rows(vectors: np.ndarray, matrix: np.ndarray, centre: np.ndarray, ratio: fl
 
 
 class _Model:
-    """W, and what it is trained on, on one device."""
+    """W and its training data, on one device."""
 
     def __init__(self, data: PhotoClasses, sigma: float, settings: GaussianOrtSettings, run: Run):
         import torch
@@ -151,7 +136,7 @@ class _Model:
         return self.matrix.detach().cpu().numpy().copy()
 
     def train(self, steps: int, run: Run, what: str = "Gaussian-Ort") -> float:
-        """Take so many more steps; the mean loss over them."""
+        """Take more steps; the mean loss over them."""
         import torch
 
         total = 0.0
@@ -159,9 +144,7 @@ class _Model:
             for _ in range(steps):
                 chosen = torch.randint(self.data.photos, (self.settings.batch,), generator=self.generator)
                 loss = self._loss(chosen)
-                self.optimiser.zero_grad()
-                loss.backward()
-                self.optimiser.step()
+                take_step(self.optimiser, loss)
                 total += loss.item()
                 bar.advance(1, loss=f"{loss.item():.4f}")
         return total / max(steps, 1)

@@ -1,44 +1,38 @@
 """What methods that learn from photos start from, and how they choose settings: on seen classes that are hidden.
 
 Classes are hidden whole, as unseen ones are: a setting is good if photos of the hidden classes find their class among
-those, by descriptions alone. No photo of an unseen class is ever looked at.
+those, by descriptions alone. No photo of an unseen class is used.
 
-There may be more photos than memory holds: they are read some at a time, as often as a method needs them.
+There may be more photos than memory holds: they are read in chunks, as often as a method needs them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from unseen.errors import UnseenError
-from unseen.methods.problem import Problem, has_vector, normalise_rows
+from unseen.methods.base import Problem, has_vector, normalise_rows
 
 CHUNK = 4096  # photos in memory at a time
+T = TypeVar("T")
+Score = Callable[[np.ndarray], Iterable[np.ndarray]]
+ScoreOf = Callable[["PhotoClasses", "PhotoClasses"], Score]
 
 
 @dataclass(frozen=True)
 class PhotoClasses:
-    """Photos of C classes, each of which has photos and a vector.
+    """Photos of C classes, each of which has photos and a vector."""
 
-    Args:
-        source: Features of these photos and perhaps of others, an array or rows on disk.
-        rows: n, which rows of `source` are meant.
-        labels: n, positions in `vectors`.
-        vectors: C x S, of length 1.
-        nodes: C, rows of the taxonomy.
-        unit: Whether photos are scaled to length 1.
-    """
-
-    source: Any
-    rows: np.ndarray
-    labels: np.ndarray
-    vectors: np.ndarray
-    nodes: np.ndarray
-    unit: bool = False
+    source: Any  # features of these photos and perhaps of others, an array or rows on disk
+    rows: np.ndarray  # n, which rows of `source` are meant
+    labels: np.ndarray  # n, positions in `vectors`
+    vectors: np.ndarray  # C x S, of length 1
+    nodes: np.ndarray  # C, rows of the hierarchy
+    unit: bool = False  # whether photos are scaled to length 1
 
     @classmethod
     def of(cls, problem: Problem, method: str) -> PhotoClasses:
@@ -48,9 +42,7 @@ class PhotoClasses:
         vectors = normalise_rows(problem.vectors.matrix[nodes])
         useful = has_vector(vectors)[store.labels]
         if not useful.any():
-            raise UnseenError(
-                f"{method}: no seen class with photos has a word vector, so there is nothing to learn from"
-            )
+            raise UnseenError(f"{method}: no seen class with photos has a word vector: there is nothing to learn from")
         rows = np.flatnonzero(useful)
         classes, labels = np.unique(store.labels[rows], return_inverse=True)
         return cls(store.matrix, rows, labels, vectors[classes], nodes[classes])
@@ -74,8 +66,8 @@ class PhotoClasses:
 
     def take(self, places: Any) -> np.ndarray:
         """Features (float32) of the photos at these places, a slice or numbers from 0 to n - 1."""
-        found = np.asarray(self.source[self.rows[places]], np.float32)
-        return normalise_rows(found) if self.unit else found
+        photos = np.asarray(self.source[self.rows[places]], np.float32)
+        return normalise_rows(photos) if self.unit else photos
 
     def chunks(self) -> Iterator[tuple[slice, np.ndarray]]:
         """All photos in their order: places, and features."""
@@ -85,10 +77,10 @@ class PhotoClasses:
 
     def only(self, classes: np.ndarray) -> PhotoClasses:
         """With photos of these classes (sorted positions) alone."""
-        own = np.isin(self.labels, classes)
-        labels = np.searchsorted(classes, self.labels[own])
+        kept = np.isin(self.labels, classes)
+        labels = np.searchsorted(classes, self.labels[kept])
         of_classes = {"vectors": self.vectors[classes], "nodes": self.nodes[classes]}
-        return replace(self, rows=self.rows[own], labels=labels, **of_classes)
+        return replace(self, rows=self.rows[kept], labels=labels, **of_classes)
 
     def folds(self, count: int, seed: int) -> Iterator[tuple[PhotoClasses, PhotoClasses]]:
         """(the rest, the hidden ones), each class hidden once; nothing where there are too few classes to hide any."""
@@ -102,7 +94,20 @@ class PhotoClasses:
         """(the rest, a random share that is hidden); None where there are too few classes to hide any."""
         return next(self.folds(max(2, round(1 / share)), seed), None)
 
-    def accuracies(self, score: Callable[[np.ndarray], Iterable[np.ndarray]]) -> list[float]:
+    def choose(self, settings: Sequence[T], folds: int, seed: int, score_of: ScoreOf) -> tuple[T, float] | None:
+        """The setting with which photos of left-out classes best find theirs, and their accuracy, averaged over folds.
+
+        `score_of` learns from (the rest, the hidden ones) with every setting; what it gives goes to `accuracies`. None
+        where there is one setting only, or too few classes to leave any out.
+        """
+        trained = (out.accuracies(score_of(rest, out)) for rest, out in self.folds(folds, seed))
+        accuracies = list(trained) if len(settings) > 1 else []
+        if not accuracies:
+            return None
+        accuracy, place = best([(value, i) for i, value in enumerate(np.mean(accuracies, axis=0))])
+        return settings[int(place)], float(accuracy)
+
+    def accuracies(self, score: Score) -> list[float]:
         """Class-averaged Hit@1, 0..1, of each way to score photos: photos of a class weigh as much as of another.
 
         `score` takes some photos' features (k x D) and gives their scores (k x C), one matrix for each way.
@@ -115,7 +120,7 @@ class PhotoClasses:
                     hits.append(np.zeros(len(self), np.int64))
                 hits[way] += np.bincount(labels[scores.argmax(axis=1) == labels], minlength=len(self))
         count = np.maximum(np.bincount(self.labels, minlength=len(self)), 1)
-        return [float(np.mean(own / count)) for own in hits]
+        return [float(np.mean(right / count)) for right in hits]
 
     def class_means(self, of: Callable[[slice, np.ndarray], np.ndarray] = lambda part, photos: photos) -> np.ndarray:
         """C x E: the mean over each class's photos of what `of` makes of them, k x E; by default, of the features."""
@@ -148,6 +153,12 @@ class PhotoClasses:
 def moments(most: int, count: int) -> list[int]:
     """At how many steps to look, from few to `most`: each time about twice as many as before."""
     return sorted({max(1, round(most / 2**i)) for i in range(count)})
+
+
+def take_step(optimiser: Any, loss: Any) -> None:
+    optimiser.zero_grad()
+    loss.backward()
+    optimiser.step()
 
 
 def best(tried: Sequence[tuple[float, ...]]) -> tuple[float, ...]:

@@ -7,15 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
-from unseen.methods.base import Method, Solution
-from unseen.methods.baselines.photo_classes import PhotoClasses, best, moments
-from unseen.methods.problem import Problem, has_vector, normalise_rows
+from unseen._util.run import Run, progress
+from unseen.methods.base import FitRecord, Method, Problem, Solution, State, normalise_rows
+from unseen.methods.baselines.photo_classes import PhotoClasses, best, moments, take_step
 from unseen.methods.projections import Unit
-from unseen.methods.records import FitRecord
-from unseen.methods.registry import register
-from unseen.methods.settings import AT_LEAST_1, AT_LEAST_2, NOT_NEGATIVE, POSITIVE
-from unseen.runtime.progress import progress
-from unseen.runtime.run import Run
+from unseen.methods.registry import AT_LEAST_1, AT_LEAST_2, NOT_NEGATIVE, POSITIVE
 
 if TYPE_CHECKING:
     import torch
@@ -55,7 +51,6 @@ class SEGZSLSettings:
     hidden: Annotated[float, POSITIVE] = 0.2
 
 
-@register("se-gzsl")
 class SEGZSL(Method):
     """A conditional variational autoencoder makes features of classes that no photo shows; a classifier learns from
     them. With x a photo's features and a the vector of its class, both scaled to entries of mean square 1, as z has
@@ -68,28 +63,24 @@ class SEGZSL(Method):
 
     so that generated features must tell their class to the regressor, which learns at the same time; the last two terms
     train the generator alone. (The paper has one more, the likelihood of a generated feature under its own generator:
-    with a fixed variance that is a constant.) Then `synthesised`
-    features G(z, a_u), z ~ N(0, I), are made of every class u, seen or not, and the classifier is the Gaussian one:
-    with m_u their mean, and C the covariance within classes plus `shrinkage` times its mean variance,
+    with a fixed variance that is a constant.) Then `synthesised` features G(z, a_u), z ~ N(0, I), are made of every
+    class u, seen or not, and the classifier is the Gaussian one: with m_u their mean, and C the covariance within
+    classes plus `shrinkage` times its mean variance,
 
         score(x, u) = m_u' C^-1 x - m_u' C^-1 m_u / 2
 
-    What the paper leaves open, and what was taken here: layers of one width with a leaky ReLU; squared errors, which
-    are Gaussian likelihoods of fixed variance (v is the mean variance of x within classes, for vectors it is 1); the
-    weights of the terms. The paper trains a support vector machine or a softmax on the synthesised
-    features, which with 20,000 classes and 1,280 features is out of reach on most machines: the Gaussian classifier has
-    a closed form, and a class that is added later needs no other. The number of steps and the shrinkage are chosen on
-    hidden seen classes.
+    The paper leaves open the layers (here of one width, with a leaky ReLU), the likelihoods (Gaussian, of fixed
+    variance: v is the mean variance of x within classes, for vectors it is 1) and the weights of the terms. It trains a
+    support vector machine or a softmax on the synthesised features; the Gaussian classifier has a closed form, also for
+    a class that is added later. The number of steps and the shrinkage are chosen on hidden seen classes.
 
     Shapes: x is D long, a S long, z `latent` long; the class matrix is N x (D + 1), with the rows
     [C^-1 m_u, -m_u' C^-1 m_u / 2].
-
-    Args:
-        settings: See `SEGZSLSettings`.
     """
 
+    name = "se-gzsl"
     Settings = SEGZSLSettings
-    needs_features = True
+    needs_features = needs_vector = True
 
     def fit(self, problem: Problem, run: Run) -> Solution:
         data, s = PhotoClasses.of(problem, self.name), self.settings
@@ -112,14 +103,10 @@ class SEGZSL(Method):
         mean = np.zeros(data.width, np.float32)
         return Solution(self.predict(problem, state), Unit(mean), state, record, self.answers(problem))
 
-    def predict(self, problem: Problem, state: dict[str, np.ndarray], rows: np.ndarray | None = None) -> np.ndarray:
+    def predict(self, problem: Problem, state: State, rows: np.ndarray | None = None) -> np.ndarray:
         vectors = _scaled(problem.vectors.matrix[problem.rows_or_all(rows)])
         noise = _noise(self.settings, int(state["seed"][0]))
         return _gaussian_rows(_class_means(state, vectors, noise), state["inverse"])
-
-    def answers(self, problem: Problem, rows: np.ndarray | None = None) -> np.ndarray:
-        """A class without a vector has none."""
-        return has_vector(problem.vectors.matrix[problem.rows_or_all(rows)])
 
     def _try(
         self, rest: PhotoClasses, out: PhotoClasses, shrinkages: tuple[float, ...], run: Run
@@ -133,8 +120,8 @@ class SEGZSL(Method):
             means = _class_means(arrays, _scaled(out.vectors), noise)
             covariance = networks.covariance()
             ways = [_gaussian_rows(means, _inverse(covariance, shrinkage)).T for shrinkage in shrinkages]
-            found = out.accuracies(lambda photos, ways=ways: (project(photos) @ rows for rows in ways))
-            tried += [(accuracy, done, shrinkage) for accuracy, shrinkage in zip(found, shrinkages, strict=True)]
+            accuracies = out.accuracies(lambda photos, ways=ways: (project(photos) @ rows for rows in ways))
+            tried += [(accuracy, done, shrinkage) for accuracy, shrinkage in zip(accuracies, shrinkages, strict=True)]
         return tried
 
 
@@ -190,10 +177,10 @@ class _Networks:
         means = data.class_means(lambda part, photos: _scaled(photos))
         centre = np.bincount(data.labels, minlength=len(data)) @ means / data.photos
         within = [float(np.square(_scaled(photos) - means[data.labels[part]]).sum()) for part, photos in data.chunks()]
-        whole = [float(np.square(_scaled(photos) - centre).sum()) for _, photos in data.chunks()]
+        total = [float(np.square(_scaled(photos) - centre).sum()) for _, photos in data.chunks()]
         entries = data.photos * data.width
         # Without spread, as with one photo a class, errors are measured as if photos spread as classes do.
-        self.variance = max(sum(within) / entries, 0.1 * sum(whole) / entries, 1e-8)
+        self.variance = max(sum(within) / entries, 0.1 * sum(total) / entries, 1e-8)
         self.noise = torch.Generator().manual_seed(run.seed)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(run.seed)
@@ -210,7 +197,7 @@ class _Networks:
         self.second = torch.optim.Adam(autoencoder, lr=settings.learning_rate)
 
     def train(self, steps: int, run: Run, what: str = "SE-GZSL") -> float:
-        """So many more pairs of steps; the mean reconstruction error of the last tenth, in units of v."""
+        """Take more pairs of steps; the mean reconstruction error of the last tenth, in units of v."""
         import torch
 
         errors = []
@@ -229,10 +216,8 @@ class _Networks:
 
         with torch.no_grad():
             made = self._made(vectors)
-        loss = _squares(self.regressor(photos) - vectors) + self.settings.feedback * _squares(
-            self.regressor(made) - vectors
-        )
-        _step(self.first, loss)
+        loss = _squares(self.regressor(photos) - vectors)
+        take_step(self.first, loss + self.settings.feedback * _squares(self.regressor(made) - vectors))
 
     def _autoencoder_step(self, photos: torch.Tensor, vectors: torch.Tensor) -> float:
         import torch
@@ -245,9 +230,9 @@ class _Networks:
         loss = loss + self.settings.feedback / 2 * _squares(self.regressor(made) - vectors)
         if self.settings.prior:  # the generator's doing: the encoder itself learns from photos
             fixed = {name: weights.detach() for name, weights in self.encoder.named_parameters()}
-            found = torch.func.functional_call(self.encoder, fixed, (made,))
-            loss = loss + self.settings.prior * _divergence(*found.chunk(2, dim=1))
-        _step(self.second, loss)
+            encoded = torch.func.functional_call(self.encoder, fixed, (made,))
+            loss = loss + self.settings.prior * _divergence(*encoded.chunk(2, dim=1))
+        take_step(self.second, loss)
         return error.item() * 2 / self.width
 
     def _made(self, vectors: torch.Tensor) -> torch.Tensor:
@@ -274,7 +259,7 @@ class _Networks:
         }  # fmt: skip
 
     def covariance(self, classes: int = 200) -> np.ndarray:
-        """Of synthesised features within (at most so many) classes, D x D."""
+        """Of synthesised features within classes, a limited number of them, D x D."""
         some = self.vectors[np.random.default_rng(0).permutation(len(self.vectors))[:classes]]
         arrays = self.generator_arrays()
         hidden = _hidden(arrays, some, _noise(self.settings, 1))
@@ -300,9 +285,3 @@ def _squares(difference: torch.Tensor) -> torch.Tensor:
 def _divergence(mean: torch.Tensor, spread: torch.Tensor) -> torch.Tensor:
     """KL(N(mean, exp(spread)) || N(0, I)), averaged over photos."""
     return 0.5 * (mean.square() + spread.exp() - 1 - spread).sum(dim=1).mean()
-
-
-def _step(optimiser: torch.optim.Optimizer, loss: torch.Tensor) -> None:
-    optimiser.zero_grad()
-    loss.backward()
-    optimiser.step()

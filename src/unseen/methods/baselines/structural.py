@@ -11,14 +11,11 @@ from typing import Annotated
 
 import numpy as np
 
-from unseen.methods.base import Method, Solution
-from unseen.methods.problem import Problem, normalise_rows
+from unseen._util.run import Run
+from unseen.hierarchy.core import Hierarchy
+from unseen.methods.base import FitRecord, Method, Problem, Solution, State, normalise_rows
 from unseen.methods.projections import Append1
-from unseen.methods.records import FitRecord
-from unseen.methods.registry import register
-from unseen.methods.settings import NOT_NEGATIVE
-from unseen.runtime.run import Run
-from unseen.taxonomy import Taxonomy
+from unseen.methods.registry import NOT_NEGATIVE
 
 CHUNK = 8192  # classes at a time
 
@@ -34,24 +31,21 @@ class StructuralSettings:
     decay: Annotated[float, NOT_NEGATIVE] = 1.5
 
 
-@register("structural")
 class Structural(Method):
     """W~(u) = sum_s exp(-decay d(u, s)) W(s), rows normalised; d is the undirected distance in the hierarchy.
 
     Shapes: W is M x P, the known classifiers scaled to length 1; W~ is N x P.
-
-    Args:
-        settings: See `StructuralSettings`.
     """
 
+    name = "structural"
     Settings = StructuralSettings
 
     def fit(self, problem: Problem, run: Run) -> Solution:
         return Solution(self.predict(problem, {}), Append1(), record=FitRecord(weights=0))
 
-    def predict(self, problem: Problem, state: dict[str, np.ndarray], rows: np.ndarray | None = None) -> np.ndarray:
+    def predict(self, problem: Problem, state: State, rows: np.ndarray | None = None) -> np.ndarray:
         rows = problem.rows_or_all(rows)
-        distance, targets = distances(problem.taxonomy, problem.seen), problem.targets()
+        distance, targets = distances(problem.hierarchy, problem.seen), problem.targets()
         mixed = np.empty((len(rows), targets.shape[1]), np.float32)
         for start in range(0, len(rows), CHUNK):
             part = slice(start, start + CHUNK)
@@ -62,7 +56,25 @@ class Structural(Method):
         return normalise_rows(mixed)
 
 
-def distances(taxonomy: Taxonomy, sources: np.ndarray) -> np.ndarray:
+class NetworkAlone(Method):
+    """Row u (of N x P) is the network's own [weight, bias] for a seen class; for an unseen one zero, and no answer."""
+
+    name = "network"
+
+    def fit(self, problem: Problem, run: Run) -> Solution:
+        answers = self.answers(problem)
+        return Solution(self.predict(problem, {}), Append1(), record=FitRecord(weights=0), answers=answers)
+
+    def answers(self, problem: Problem, rows: np.ndarray | None = None) -> np.ndarray:
+        return np.isin(problem.rows_or_all(rows), problem.seen)
+
+    def predict(self, problem: Problem, state: State, rows: np.ndarray | None = None) -> np.ndarray:
+        matrix = np.zeros((len(problem.hierarchy), problem.classifiers.shape[1]), np.float32)
+        matrix[problem.seen] = problem.classifiers
+        return matrix if rows is None else matrix[rows]
+
+
+def distances(hierarchy: Hierarchy, sources: np.ndarray) -> np.ndarray:
     """Undirected hierarchy distance from every node to every source (N x len(sources), int16; -1: unreachable).
 
     All sources walk together. A node keeps a bit for each source that has reached it, 64 to a word, and a hop is an
@@ -70,8 +82,8 @@ def distances(taxonomy: Taxonomy, sources: np.ndarray) -> np.ndarray:
     """
     # Five times as fast as scipy.sparse.csgraph.dijkstra(unweighted=True) on ImageNet's hierarchy with 1,000 sources,
     # which is most of what this method costs, and without a matrix of float64 of that size.
-    child, parent = (np.asarray(ends, np.int64) for ends in taxonomy.edges())
-    n, count = len(taxonomy), len(sources)
+    child, parent = (np.asarray(ends, np.int64) for ends in hierarchy.edges())
+    n, count = len(hierarchy), len(sources)
     itself = np.arange(n)  # so that every node has a neighbour, and keeps what it has
     node, neighbour = np.concatenate([child, parent, itself]), np.concatenate([parent, child, itself])
     order = np.argsort(node, kind="stable")

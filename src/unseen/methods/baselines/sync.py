@@ -8,22 +8,19 @@ from typing import Annotated, Literal
 
 import numpy as np
 
-from unseen.methods.base import Method, Solution
-from unseen.methods.baselines.photo_classes import PhotoClasses, at_edge, best
-from unseen.methods.baselines.squared_hinge import one_vs_other
-from unseen.methods.problem import Problem, normalise_rows
+from unseen._util.run import Run
+from unseen.methods.base import FitRecord, Method, Problem, Solution, State, normalise_rows
+from unseen.methods.baselines.photo_classes import PhotoClasses, Score, at_edge
+from unseen.methods.kin.kin import Ridges, leave_one_out
 from unseen.methods.projections import Append1, Unit
-from unseen.methods.records import FitRecord
-from unseen.methods.registry import register
-from unseen.methods.ridge import Ridges, leave_one_out
-from unseen.methods.settings import AT_LEAST_1, AT_LEAST_2, POSITIVE
-from unseen.runtime.run import Run
+from unseen.methods.registry import AT_LEAST_1, AT_LEAST_2, POSITIVE
 
 SIGMAS = (0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0)
 RIDGES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)  # of the regression on classifiers
 # lambda, on photos; each starts from the one before
 REGULARISERS = (0.3, 0.1, 3e-2, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4, 3e-5)
 CHUNK = 8192
+TOLERANCE = 1e-6  # of the gradient's largest entry, where L-BFGS stops
 
 
 @dataclass(frozen=True)
@@ -47,7 +44,6 @@ class SYNCSettings:
     iterations: Annotated[int, AT_LEAST_1] = 30
 
 
-@register("sync")
 class SYNC(Method):
     """A phantom class r has a place b_r among the class vectors and a base classifier v_r. A class at a_c gets
 
@@ -67,14 +63,11 @@ class SYNC(Method):
     `auto` takes features where there are any.
 
     Shapes: a_c and b_r are S long, v_r and w_c D or P long; with R phantoms, s is N x R and V is R x D or R x P.
-
-    Args:
-        settings: See `SYNCSettings`.
     """
 
+    name = "sync"
     Settings = SYNCSettings
     takes_features = True
-    retired = ("epochs", "batch", "learning_rate", "weight_decay")
 
     def fit(self, problem: Problem, run: Run) -> Solution:
         way = self.settings.learn_from
@@ -82,7 +75,7 @@ class SYNC(Method):
             way = "classifiers" if problem.features is None else "features"
         return self._from_photos(problem, run) if way == "features" else self._from_classifiers(problem)
 
-    def predict(self, problem: Problem, state: dict[str, np.ndarray], rows: np.ndarray | None = None) -> np.ndarray:
+    def predict(self, problem: Problem, state: State, rows: np.ndarray | None = None) -> np.ndarray:
         rows = problem.rows_or_all(rows)
         bases, sigma = state["bases"], float(state["sigma"][0])
         classes = np.empty((len(rows), bases.shape[1]), np.float32)
@@ -121,16 +114,17 @@ class SYNC(Method):
         """lambda and sigma with the best class-averaged accuracy on left-out classes, and that accuracy."""
         s = self.settings
         pairs = [(regulariser, sigma) for regulariser in regularisers for sigma in sigmas]
-        found = []
-        for rest, out in data.folds(s.folds, run.seed) if len(pairs) > 1 else ():
+
+        def score_of(rest: PhotoClasses, out: PhotoClasses) -> Score:
             solved = one_vs_other(rest, regularisers, s.iterations, run)
             mixed = [(shares(out.vectors, rest.vectors, sigma) @ _bases(rest.vectors, weights, sigma)).T
                      for weights, _ in solved for sigma in sigmas]  # fmt: skip
-            found.append(out.accuracies(lambda photos, mixed=mixed: (photos @ one for one in mixed)))
-        if not found:  # given, or too few classes to leave any out
+            return lambda photos: (photos @ one for one in mixed)
+
+        chosen = data.choose(pairs, s.folds, run.seed, score_of)
+        if chosen is None:
             return regularisers[len(regularisers) // 2], sigmas[len(sigmas) // 2], None
-        accuracy, place = best([(value, i) for i, value in enumerate(np.mean(found, axis=0))])
-        return *pairs[int(place)], float(accuracy)
+        return *chosen[0], chosen[1]
 
     def _from_classifiers(self, problem: Problem) -> Solution:
         phantoms, targets = normalise_rows(problem.vectors.matrix[problem.seen]), problem.targets()
@@ -174,3 +168,43 @@ def shares(vectors: np.ndarray, phantoms: np.ndarray, sigma: float) -> np.ndarra
     distance = (distance - 2 * (vectors @ phantoms.T)) / sigma**2
     weight = np.exp(distance.min(axis=1, keepdims=True) - distance)
     return (weight / weight.sum(axis=1, keepdims=True)).astype(np.float32)
+
+
+def one_vs_other(
+    data: PhotoClasses, regularisers: Sequence[float], iterations: int, run: Run
+) -> list[tuple[np.ndarray, float]]:
+    """Linear support vector machines with a squared hinge, one for each class against all others, solved together.
+
+        min_W  mean_n sum_c max(0, 1 - y_nc w_c . x_n)^2  +  regulariser / 2  sum_c |w_c|^2       y_nc = 1 or -1
+
+    By L-BFGS on all photos, in chunks of them: memory holds W (C x D) a few times, and no n x C matrix. Returns (W,
+    least value) for each regulariser, each one starting from the solution for the one before.
+    """
+    import torch
+
+    device, count = run.torch_device(), data.photos
+    weights = torch.zeros(len(data), data.width, device=device, requires_grad=True)
+    truth = torch.from_numpy(data.labels.astype(np.int64))
+
+    def value(regulariser: float) -> torch.Tensor:
+        """The sum to be minimised; its gradient goes to `weights.grad`, chunk by chunk."""
+        with torch.no_grad():
+            total = regulariser / 2 * weights.square().sum()
+            gradient = regulariser * weights
+            for places, photos in data.chunks():
+                part, labels = torch.from_numpy(photos).to(device), truth[places, None].to(device)
+                scores = part @ weights.T
+                miss = (1 + scores).clamp_min_(0)  # for classes that a photo does not show
+                miss.scatter_(1, labels, -(1 - scores.gather(1, labels)).clamp_min_(0))  # for its own: the other side
+                total = total + miss.square().sum() / count
+                gradient.addmm_(miss.T, part, alpha=2 / count)
+            weights.grad = gradient
+        return total
+
+    solved = []
+    for regulariser in regularisers:
+        optimiser = torch.optim.LBFGS([weights], max_iter=iterations, history_size=10, line_search_fn="strong_wolfe",
+                                      tolerance_grad=TOLERANCE, tolerance_change=1e-9)  # fmt: skip
+        optimiser.step(lambda strength=regulariser: value(strength))
+        solved.append((weights.detach().cpu().numpy().copy(), float(value(regulariser))))
+    return solved

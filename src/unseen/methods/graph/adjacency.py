@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 
 from unseen.errors import UnseenError
-from unseen.taxonomy import Taxonomy
+from unseen.hierarchy.core import Hierarchy
 
 DIRECTIONS = ("descendants", "ancestors", "both")
 NORMALISATIONS = ("row", "symmetric")
@@ -23,24 +23,15 @@ class Adjacency:
     """A sparse matrix (rows x columns) in compressed rows; each entry has a fixed weight and belongs to a hop group.
 
     With hop weights alpha it stands for  A = sum_k alpha_k D_k^-1 A_k;  with one group, for the matrix itself.
-
-    Args:
-        pointer: rows + 1, int64: entries of row i are pointer[i]:pointer[i + 1].
-        column: entries, int64.
-        weight: entries, float64.
-        group: entries, int64.
-        groups: How many hop groups there are.
-        columns: How many columns there are.
-        own: rows, int64: the column that stands for the same node as row i.
     """
 
-    pointer: np.ndarray
-    column: np.ndarray
-    weight: np.ndarray
-    group: np.ndarray
+    pointer: np.ndarray  # rows + 1, int64: entries of row i are pointer[i]:pointer[i + 1]
+    column: np.ndarray  # entries, int64
+    weight: np.ndarray  # entries, float64
+    group: np.ndarray  # entries, int64
     groups: int
     columns: int
-    own: np.ndarray
+    diagonal: np.ndarray  # rows, int64: the column that stands for the same node as row i
 
     @property
     def rows(self) -> int:
@@ -61,7 +52,7 @@ class Adjacency:
         pointer = np.concatenate([[0], np.cumsum(counts)])
         kept = np.arange(pointer[-1]) + np.repeat(self.pointer[rows] - pointer[:-1], counts)
         is_read = np.zeros(self.columns, bool)
-        is_read[self.column[kept]] = is_read[self.own[rows]] = True
+        is_read[self.column[kept]] = is_read[self.diagonal[rows]] = True
         place = np.cumsum(is_read) - 1  # of each column among those that are read
         selected = Adjacency(
             pointer=pointer,
@@ -70,7 +61,7 @@ class Adjacency:
             group=self.group[kept],
             groups=self.groups,
             columns=int(is_read.sum()),
-            own=place[self.own[rows]],
+            diagonal=place[self.diagonal[rows]],
         )
         return selected, np.flatnonzero(is_read)
 
@@ -94,43 +85,38 @@ class Field:
         return self.nodes[0]
 
 
-def hop_groups(taxonomy: Taxonomy, direction: str, k: int = 4, rows: np.ndarray | None = None) -> Adjacency:
+def hop_groups(hierarchy: Hierarchy, direction: str, k: int = 4, rows: np.ndarray | None = None) -> Adjacency:
     """Every node gathers from itself and all its descendants, ancestors, or both, in groups of equal distance.
 
     Group g < k holds the pairs at distance g, group k those at distance k or more. In each group a row is divided by
-    its own degree (D_g^-1 A_g), so a row with an empty group sums to less than 1 once the groups are mixed.
-
-    Args:
-        taxonomy: The hierarchy, N nodes.
-        direction: `descendants`, `ancestors` or `both`.
-        k: K, the distance from which on all are one group.
-        rows: The nodes that gather, where not all do: the rows of the others are left empty.
+    its own degree (D_g^-1 A_g), so a row with an empty group sums to less than 1 once the groups are mixed. With `rows`
+    only these nodes gather: the rows of the others are left empty.
     """
     if k < 1:
         raise UnseenError(f"k must be at least 1, not {k}: group 0 is the node itself")
-    row, column, distance = _dense_pairs(taxonomy, direction)
+    row, column, distance = _dense_pairs(hierarchy, direction)
     if rows is not None:
-        asked = np.zeros(len(taxonomy), bool)
+        asked = np.zeros(len(hierarchy), bool)
         asked[rows] = True
         kept = asked[row]
         row, column, distance = row[kept], column[kept], distance[kept]
-    return _normalised(row, column, np.minimum(distance, k), k + 1, len(taxonomy), "row")
+    return _normalised(row, column, np.minimum(distance, k), k + 1, len(hierarchy), "row")
 
 
-def all_hops(taxonomy: Taxonomy, direction: str) -> Adjacency:
+def all_hops(hierarchy: Hierarchy, direction: str) -> Adjacency:
     """The dense connections whatever their distance: D^-1 A over the node itself and all that a direction reaches."""
-    row, column, _ = _dense_pairs(taxonomy, direction)
-    return _normalised(row, column, np.zeros(len(row), np.int64), 1, len(taxonomy), "row")
+    row, column, _ = _dense_pairs(hierarchy, direction)
+    return _normalised(row, column, np.zeros(len(row), np.int64), 1, len(hierarchy), "row")
 
 
-def neighbours(taxonomy: Taxonomy, normalisation: str = "row") -> Adjacency:
+def neighbours(hierarchy: Hierarchy, normalisation: str = "row") -> Adjacency:
     """The hierarchy's edges in both directions and self-loops: D^-1 A (`row`) or D^-1/2 A D^-1/2 (`symmetric`)."""
     if normalisation not in NORMALISATIONS:
         raise UnseenError(f"no normalisation named {normalisation!r}. There are: {', '.join(NORMALISATIONS)}")
-    child, parent = (np.asarray(ends, np.int64) for ends in taxonomy.edges())
-    itself = np.arange(len(taxonomy))
+    child, parent = (np.asarray(ends, np.int64) for ends in hierarchy.edges())
+    itself = np.arange(len(hierarchy))
     row, column = np.concatenate([child, parent, itself]), np.concatenate([parent, child, itself])
-    return _normalised(row, column, np.zeros(len(row), np.int64), 1, len(taxonomy), normalisation)
+    return _normalised(row, column, np.zeros(len(row), np.int64), 1, len(hierarchy), normalisation)
 
 
 def whole_graph(layers: list[Adjacency]) -> Field:
@@ -148,11 +134,11 @@ def receptive_field(layers: list[Adjacency], rows: np.ndarray) -> Field:
     return Field(tuple(kept), tuple(nodes))
 
 
-def _dense_pairs(taxonomy: Taxonomy, direction: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _dense_pairs(hierarchy: Hierarchy, direction: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(row, column, distance) of every pair that a direction connects, the node itself once at distance 0."""
     if direction not in DIRECTIONS:
         raise UnseenError(f"no direction named {direction!r}. There are: {', '.join(DIRECTIONS)}")
-    node, ancestor, distance = (np.asarray(part, np.int64) for part in taxonomy.ancestor_pairs())
+    node, ancestor, distance = (np.asarray(part, np.int64) for part in hierarchy.ancestor_pairs())
     if direction == "ancestors":
         return node, ancestor, distance
     if direction == "descendants":

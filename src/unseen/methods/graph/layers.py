@@ -1,13 +1,139 @@
-"""The parts that all graph networks are made of."""
+"""Equals `reference.forward`: a stack of graph layers from word vectors to classifiers, on any part of the graph.
+
+Each layer multiplies with a sparse matrix whose pattern is fixed and whose values may be learned (hop weights,
+attention). The four models differ in their layers only.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 
-from unseen.methods.graph.sparse import Operator
+from unseen.methods.graph.adjacency import Adjacency
+
+# Where a device has no compressed-row kernels (MPS), edges are gathered this many numbers at a time.
+GATHERED_NUMBERS = 1 << 24
+
+
+class Operator(nn.Module):
+    """An adjacency (rows x columns) as tensors: pattern, weights, hop groups, and the transposed pattern."""
+
+    pointer: Tensor  # rows + 1: entries of row i are pointer[i]:pointer[i + 1]
+    row: Tensor  # entries
+    column: Tensor  # entries
+    group: Tensor  # entries
+    weight: Tensor  # entries
+    group_sums: Tensor  # rows x groups: what a row sums to in a group
+    diagonal: Tensor  # rows: the column that stands for the same node
+    pointer_t: Tensor  # columns + 1: of the transposed matrix
+    column_t: Tensor  # entries, in the order of the transposed matrix
+    transposed: Tensor  # entries: that order
+
+    def __init__(self, adjacency: Adjacency, dtype: torch.dtype = torch.float32):
+        super().__init__()
+        self.rows, self.columns, self.groups = adjacency.rows, adjacency.columns, adjacency.groups
+        row, column = torch.from_numpy(adjacency.row), torch.from_numpy(adjacency.column)
+        transposed = torch.argsort(column * self.rows + row)
+        counts = torch.bincount(column, minlength=self.columns)
+        sums = torch.zeros(self.rows * self.groups, dtype=torch.float64)
+        group, weight = torch.from_numpy(adjacency.group), torch.from_numpy(adjacency.weight)
+        sums.index_add_(0, row * self.groups + group, weight)
+        for name, tensor in {
+            "pointer": torch.from_numpy(adjacency.pointer),
+            "row": row,
+            "column": column,
+            "group": group,
+            "weight": weight.to(dtype),
+            "group_sums": sums.view(self.rows, self.groups).to(dtype),
+            "diagonal": torch.from_numpy(adjacency.diagonal),
+            "pointer_t": torch.cat([counts.new_zeros(1), counts.cumsum(0)]),
+            "column_t": row[transposed],
+            "transposed": transposed,
+        }.items():
+            self.register_buffer(name, tensor, persistent=False)
+
+    def values(self, alpha: Tensor | None) -> Tensor:
+        """The matrix's entries: weight * alpha[group], or the weights themselves."""
+        return self.weight if alpha is None else self.weight * alpha.index_select(0, self.group)
+
+    def row_sums(self, alpha: Tensor) -> Tensor:
+        """A 1 (rows)."""
+        return self.group_sums @ alpha
+
+    def product(self, values: Tensor, dense: Tensor) -> Tensor:
+        """A(values) @ dense, differentiable in both."""
+        return SparseProduct.apply(values, dense, self)
+
+    def rows_of_product(self, rows: slice, values: Tensor, dense: Tensor) -> Tensor:
+        """Some rows of the product, without gradients: for results too large to be made at once."""
+        first, last = int(self.pointer[rows.start]), int(self.pointer[rows.stop])
+        pointer = self.pointer[rows.start : rows.stop + 1] - first
+        return _multiply(pointer, self.column[first:last], values[first:last], dense)
+
+
+class SparseProduct(torch.autograd.Function):
+    """Y = A(v) X;  dX = A(v)^T dY,  dv_ij = dY_i . X_j for the entries (i, j) of the pattern."""
+
+    @staticmethod
+    def forward(ctx, values: Tensor, dense: Tensor, operator: Operator) -> Tensor:
+        ctx.save_for_backward(values, dense)
+        ctx.operator = operator
+        return _multiply(operator.pointer, operator.column, values, dense)
+
+    @staticmethod
+    def backward(ctx, grad: Tensor):  # pyright: ignore[reportIncompatibleMethodOverride]
+        (values, dense), operator = ctx.saved_tensors, ctx.operator
+        grad_values = grad_dense = None
+        if ctx.needs_input_grad[0]:
+            grad_values = _dots(operator, grad, dense)
+        if ctx.needs_input_grad[1]:
+            ordered = values.index_select(0, operator.transposed)
+            grad_dense = _multiply(operator.pointer_t, operator.column_t, ordered, grad)
+        return grad_values, grad_dense, None
+
+
+def _multiply(pointer: Tensor, column: Tensor, values: Tensor, dense: Tensor) -> Tensor:
+    if dense.device.type == "mps":
+        return _gathered_product(pointer, column, values, dense)
+    matrix = _compressed(pointer, column, values, dense.shape[0])
+    if dense.device.type == "cpu":
+        return torch.sparse.mm(matrix, dense, "sum")  # twice as fast as `@` on a CPU, which is all that it runs on
+    return matrix @ dense
+
+
+def _dots(operator: Operator, left: Tensor, right: Tensor) -> Tensor:
+    """left_i . right_j for every entry (i, j)."""
+    if left.device.type == "mps":
+        return _gathered_dots(operator, left, right)
+    pattern = _compressed(operator.pointer, operator.column, torch.zeros_like(operator.weight), right.shape[0])
+    return torch.sparse.sampled_addmm(pattern, left.contiguous(), right.t(), beta=0).values()
+
+
+def _compressed(pointer: Tensor, column: Tensor, values: Tensor, columns: int) -> Tensor:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
+        size = (len(pointer) - 1, columns)
+        return torch.sparse_csr_tensor(pointer, column, values, size, check_invariants=False)
+
+
+def _gathered_product(pointer: Tensor, column: Tensor, values: Tensor, dense: Tensor) -> Tensor:
+    row = torch.repeat_interleave(torch.arange(len(pointer) - 1, device=pointer.device), pointer.diff())
+    result = dense.new_zeros(len(pointer) - 1, dense.shape[1])
+    for part in torch.arange(len(column), device=column.device).split(max(1, GATHERED_NUMBERS // dense.shape[1])):
+        result.index_add_(0, row[part], values[part, None] * dense[column[part]])
+    return result
+
+
+def _gathered_dots(operator: Operator, left: Tensor, right: Tensor) -> Tensor:
+    size = max(1, GATHERED_NUMBERS // left.shape[1])
+    pairs = zip(operator.row.split(size), operator.column.split(size), strict=True)
+    return torch.cat([(left[row] * right[column]).sum(1) for row, column in pairs])
+
 
 # A sparse product moves about this many times fewer numbers a second than a dense one multiplies.
 SPARSE_COST = 16
@@ -17,9 +143,6 @@ class GraphLayer(nn.Module):
     """One step from the rows of a graph's nodes to those of their neighbours, without its activation.
 
     Shapes: columns x inputs -> rows x outputs, of an operator that is rows x columns.
-
-    Args:
-        outputs: Width of the result.
     """
 
     def __init__(self, outputs: int):
@@ -42,12 +165,6 @@ class GraphConvolution(GraphLayer):
     row sums, which differ from 1 where hop groups are mixed and some are empty.
 
     Shapes: H is columns x inputs, A rows x columns, Theta inputs x outputs, the result rows x outputs.
-
-    Args:
-        inputs: Width of H.
-        outputs: Width of the result.
-        bias: Whether b is added.
-        propagate_bias: Add it before the propagation.
     """
 
     def __init__(self, inputs: int, outputs: int, bias: bool = True, propagate_bias: bool = False):
@@ -131,3 +248,66 @@ class UnitRows(torch.autograd.Function):
         unit, factor = ctx.saved_tensors
         along = torch.linalg.vecdot(unit, grad).unsqueeze(1)
         return torch.addcmul(grad, unit, along, value=-1).mul_(factor)
+
+
+# Layer number and shape of its input -> the factors to multiply it with, or None. Their memory may be overwritten.
+MaskSource = Callable[[int, torch.Size], "Tensor | None"]
+
+
+class GraphNetwork(nn.Module):
+    """H_0 = X;  H_{l+1} = act(A_l drop(H_l) Theta_l + b_l);  rows of the last, which has no act, scaled to length 1.
+
+    The same code runs on the full graph and on a receptive field: only the operators A_l and the rows of X differ.
+
+    Shapes: X is nodes x S, H_l nodes x widths[l], the result rows x P.
+
+    Args:
+        layers: The first one takes X.
+        slope: Of act, the leaky ReLU, for negative numbers.
+    """
+
+    def __init__(self, layers: Iterable[GraphLayer], slope: float = 0.2):
+        super().__init__()
+        self.layers = cast("Sequence[GraphLayer]", nn.ModuleList(layers))
+        self.slope = slope
+
+    def mixing(self, layer: int) -> Tensor | None:
+        """The weights of the hop groups in a layer (K + 1), for models that have them."""
+        return None
+
+    def hop_weights(self) -> dict[str, list[float]]:
+        """The learned weights of the hop groups by phase, for people."""
+        return {}
+
+    def weight_count(self) -> int:
+        """Trainable numbers without the biases, as the paper counts them."""
+        return sum(p.numel() for name, p in self.named_parameters() if not name.endswith("bias"))
+
+    def forward(self, x: Tensor, operators: Sequence[Operator], masks: MaskSource | None = None) -> Tensor:
+        mask = masks(0, x.shape) if masks else None
+        hidden = x if mask is None else mask.mul_(x)
+        for index, (layer, operator) in enumerate(zip(self.layers, operators, strict=True)):
+            hidden = layer(hidden, operator, self.mixing(index))
+            if index + 1 < len(self.layers):
+                mask = masks(index + 1, hidden.shape) if masks else None
+                hidden = LeakyDropout.apply(hidden, self.slope, mask)
+        return UnitRows.apply(hidden)
+
+    @torch.no_grad()
+    def chunks(self, x: Tensor, operators: Sequence[Operator], size: int) -> Iterator[Tensor]:
+        """The rows of forward() without dropout, `size` at a time. Each layer is computed once, in such chunks."""
+        hidden = x
+        for index, (layer, operator) in enumerate(zip(self.layers, operators, strict=True)):
+            chunks = layer.chunks(hidden, operator, self.mixing(index), size)
+            if index + 1 == len(self.layers):
+                yield from map(nn.functional.normalize, chunks)
+            else:
+                result = x.new_empty(operator.rows, layer.outputs)
+                for part, chunk in zip(result.split(size), chunks, strict=True):
+                    part.copy_(nn.functional.leaky_relu_(chunk, self.slope))
+                hidden = result
+
+
+def convolutions(widths: Sequence[int], bias: bool = True, propagate_bias: bool = False) -> list[GraphConvolution]:
+    """A convolution between every two widths that follow each other."""
+    return [GraphConvolution(inputs, outputs, bias, propagate_bias) for inputs, outputs in pairwise(widths)]

@@ -1,4 +1,4 @@
-"""Stage 1: train a graph network to predict the known classifiers.
+"""Equals `reference.train`: stage 1 trains a graph network to predict the known classifiers, then predicts all nodes.
 
     loss = 1 / (2M) * sum over the M seen classes of |known classifier - predicted classifier|^2
 
@@ -9,24 +9,63 @@ from __future__ import annotations
 
 import hashlib
 import time
-from dataclasses import asdict
-from typing import Any
+from abc import abstractmethod
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from unseen.methods.graph.adjacency import Field
-from unseen.methods.graph.dropout import Masks
-from unseen.methods.graph.network import GraphNetwork
-from unseen.methods.graph.settings import GraphSettings
-from unseen.methods.graph.sparse import Operator
-from unseen.methods.records import FitRecord
-from unseen.runtime.checkpoints import pack_training, unpack_training
-from unseen.runtime.loops import TrainingLoop
-from unseen.runtime.memory import peak_memory_mb
-from unseen.runtime.processes import Processes
-from unseen.runtime.run import Run
+from unseen._util.devices import choose_device, peak_memory_mb
+from unseen._util.loop import TrainingLoop, pack_training, unpack_training
+from unseen._util.names import list_some
+from unseen._util.processes import Processes
+from unseen._util.run import Run
+from unseen.errors import UnseenError
+from unseen.hierarchy.core import Hierarchy
+from unseen.methods.base import FitRecord, Method, Problem, Solution, State
+from unseen.methods.graph.adjacency import Adjacency, Field, receptive_field, whole_graph
+from unseen.methods.graph.layers import GraphNetwork, Operator
+from unseen.methods.projections import Append1
+from unseen.methods.registry import AT_LEAST_1, BELOW_1, NOT_NEGATIVE
+
+
+class Masks:
+    """Draws the dropout mask of each layer's input: 0 with probability `rate`, else 1 / (1 - rate).
+
+    At rate 0.5, on a CPU, bytes of random bits are looked up in a table of 256 x 8 factors, which costs a tenth of
+    drawing a uniform number for each entry. A mask is valid until the next one is drawn for the same layer.
+
+    Args:
+        rate: Share of the entries that are 0.
+        generator: Where the random numbers come from, and on which device.
+        dtype: Of the masks.
+        first: The layers before it drop nothing.
+    """
+
+    def __init__(self, rate: float, generator: torch.Generator, dtype: torch.dtype = torch.float32, first: int = 0):
+        self.rate, self.generator, self.dtype, self.first = rate, generator, dtype, first
+        bits = (torch.arange(256)[:, None] >> torch.arange(8)) & 1
+        self._table = (bits * 2).to(generator.device, dtype)
+        self._memory: dict[int, tuple[Tensor, Tensor]] = {}
+
+    def __call__(self, layer: int, shape: torch.Size) -> Tensor | None:
+        if self.rate == 0 or layer < self.first:
+            return None
+        if layer not in self._memory or self._memory[layer][1].numel() < shape.numel():
+            words = -(-shape.numel() // 64)
+            random = torch.empty(words, dtype=torch.int64, device=self.generator.device)
+            self._memory[layer] = random, torch.empty(words * 8, 8, dtype=self.dtype, device=self.generator.device)
+        random, mask = self._memory[layer]
+        flat = mask.view(-1)[: shape.numel()]
+        if self.rate == 0.5 and random.device.type == "cpu":
+            random.random_(-(2**63), None, generator=self.generator)
+            torch.index_select(self._table, 0, random.view(torch.uint8).int(), out=mask)
+        else:
+            flat.uniform_(generator=self.generator)
+            torch.ge(flat, self.rate, out=flat).mul_(1 / (1 - self.rate))
+        return flat.view(shape)
 
 
 class Training:
@@ -161,3 +200,114 @@ def _digest(arrays: list[np.ndarray]) -> str:
     for array in arrays:
         digest.update(str(array.shape).encode() + np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()[:12]
+
+
+CHUNK_ROWS = 2048  # rows of a layer that prediction computes at a time
+
+
+@dataclass(frozen=True)
+class GraphSettings:
+    """The paper's training, and what the layers of all graph networks share.
+
+    Args:
+        epochs: Steps of training, each on all seen classes.
+        learning_rate: Adam's.
+        weight_decay: L2, on every parameter.
+        dropout: Share of each layer's inputs that an epoch drops.
+        dropped_layers: How many of the last layers drop inputs; None: all.
+        dtype: What training computes in.
+        bias: Whether layers add one.
+        slope: Of the leaky ReLU for negative numbers.
+    """
+
+    epochs: Annotated[int, AT_LEAST_1] = 3000
+    learning_rate: Annotated[float, NOT_NEGATIVE] = 1e-3
+    weight_decay: Annotated[float, NOT_NEGATIVE] = 5e-4
+    dropout: Annotated[float, BELOW_1] = 0.5
+    dropped_layers: Annotated[int | None, NOT_NEGATIVE] = None
+    dtype: Literal["float32", "float64"] = "float32"
+    bias: bool = True
+    slope: Annotated[float, NOT_NEGATIVE] = 0.2
+
+
+@dataclass(frozen=True)
+class HiddenSettings(GraphSettings):
+    """Hidden layers that are all alike.
+
+    Args:
+        hidden: Width of each hidden layer.
+        layers: How many hidden layers there are; more than one are the paper's study of depth.
+    """
+
+    hidden: Annotated[int, AT_LEAST_1] = 2048
+    layers: Annotated[int, AT_LEAST_1] = 1
+
+    def widths(self, inputs: int, outputs: int) -> list[int]:
+        """S, the hidden layers', P."""
+        return [inputs, *[self.hidden] * self.layers, outputs]
+
+
+class GraphMethod(Method):
+    """Regresses the known classifiers (M x P) with a graph network over class vectors (N x S). Subclasses give the
+    network and its graph; `unseen.methods.graph.training` has the loss.
+    """
+
+    Settings = GraphSettings
+
+    @abstractmethod
+    def build(self, inputs: int, outputs: int) -> GraphNetwork:
+        """The untrained network for S = inputs and P = outputs."""
+
+    @abstractmethod
+    def adjacencies(self, hierarchy: Hierarchy) -> list[Adjacency]:
+        """The adjacency of each layer, over all nodes."""
+
+    def fit(self, problem: Problem, run: Run) -> Solution:
+        if not len(problem.seen):
+            raise UnseenError(f"{self.name} learns from seen classes, and there are none")
+        vectors = _finite_vectors(problem)
+        adjacencies = self.adjacencies(problem.hierarchy)
+        field = receptive_field(adjacencies, problem.seen)
+        with torch.random.fork_rng(devices=[]):  # the caller's random numbers stay as they are
+            torch.manual_seed(run.seed)
+            network = self.build(vectors.shape[1], problem.classifiers.shape[1])
+        record = fit(network, field, vectors[field.inputs], problem.targets(), self.settings, run, self.name)
+        classifiers = predict_rows(network, whole_graph(adjacencies), vectors)
+        state = {name: tensor.float().cpu().numpy() for name, tensor in network.state_dict().items()}
+        return Solution(classifiers, Append1(), state, record)
+
+    def predict(self, problem: Problem, state: State, rows: np.ndarray | None = None) -> np.ndarray:
+        """Classifiers (n x P) of `rows`, or of all nodes, computed from just the nodes that they depend on."""
+        vectors = _finite_vectors(problem)
+        network = self.build(vectors.shape[1], problem.classifiers.shape[1])
+        try:
+            network.load_state_dict({name: torch.from_numpy(np.array(array)) for name, array in state.items()})
+        except RuntimeError as error:
+            raise UnseenError(f"the fitted {self.name} does not fit these vectors and classifiers: {error}") from None
+        network.to(choose_device(str(self.device)))
+        if rows is not None and not len(rows):
+            return np.empty((0, problem.classifiers.shape[1]), np.float32)
+        layers = self.adjacencies(problem.hierarchy)
+        field = whole_graph(layers) if rows is None else receptive_field(layers, rows)
+        return predict_rows(network, field, vectors[field.inputs])
+
+
+def predict_rows(network: GraphNetwork, field: Field, x: np.ndarray) -> np.ndarray:
+    """The network's output for the field's last nodes (n x P, float32), in chunks of rows."""
+    network = network.float()
+    device = next(network.parameters()).device
+    operators = [Operator(adjacency).to(device) for adjacency in field.layers]
+    result, start = np.empty((len(field.nodes[-1]), network.layers[-1].outputs), np.float32), 0
+    for chunk in network.chunks(torch.from_numpy(x).to(device), operators, CHUNK_ROWS):
+        result[start : start + len(chunk)] = chunk.cpu().numpy()
+        start += len(chunk)
+    return result
+
+
+def _finite_vectors(problem: Problem) -> np.ndarray:
+    matrix = np.ascontiguousarray(problem.vectors.matrix, np.float32)
+    bad = np.flatnonzero(~np.isfinite(matrix).all(axis=1))
+    if len(bad):
+        some = list_some([problem.hierarchy.ids[row] for row in bad])
+        raise UnseenError(f"the vectors of {len(bad)} classes hold NaN or infinity: {some}. Check the vectors' file.")
+    return matrix

@@ -1,5 +1,5 @@
 """kin: a class's classifier from those of its kin, by kernel ridge regression in closed form."""
 
-from unseen.methods.kin.method import Kin, KinSettings
+from unseen.methods.kin.kin import Kin, KinSettings
 
 __all__ = ["Kin", "KinSettings"]

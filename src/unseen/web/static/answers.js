@@ -50,7 +50,7 @@ function content(guess) {
     el(
       "span",
       { class: "answer-line" },
-      el("b", { class: "name" }, guess.title ?? guess.name),
+      el("b", { class: "name" }, guess.title ?? guess.say),
       el("span", { class: "only-read" }, `, ${percent(guess.probability)}, `),
       el("span", { class: "score", "aria-hidden": "true", "data-percent": percent(guess.probability) }),
     ),

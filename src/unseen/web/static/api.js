@@ -52,8 +52,9 @@ function upload(path, form, onprogress, signal) {
   });
 }
 
-function send(method, path, body) {
-  return request(path, { method, headers: { "content-type": "application/json" }, body: JSON.stringify(body) });
+function send(method, path, body, signal) {
+  const headers = { "content-type": "application/json" };
+  return request(path, { method, headers, body: JSON.stringify(body), signal });
 }
 
 const given = (fields) => Object.entries(fields).filter(([, value]) => value !== null && value !== undefined);
@@ -80,6 +81,8 @@ const one = (path, id, fields) => request(address(`${path}/${encodeURIComponent(
 export const rank = (body) => send("POST", "/api/rank", body);
 export const compare = (body) => send("POST", "/api/compare", body);
 export const add = (body) => send("POST", "/api/add", body);
+/** Where a class would stand on photos if it were added. */
+export const tryOut = (body) => send("POST", "/api/try", body);
 export const save = (body) => send("POST", "/api/save", body);
 export const remove = (id, bundle) =>
   request(address(`/api/classes/${encodeURIComponent(id)}`, { bundle }), { method: "DELETE" });
@@ -88,7 +91,7 @@ export const unteach = (id, bundle) =>
   request(address(`/api/teach/${encodeURIComponent(id)}`, { bundle }), { method: "DELETE" });
 export const search = (query, bundle, signal) =>
   request(address("/api/classes", { query, bundle, limit: 10 }), { signal });
-export const suggest = (name, bundle, signal) => request(address("/api/suggest", { name, bundle }), { signal });
+export const suggest = (name, bundle, signal) => send("POST", "/api/suggest", { name, bundle }, signal);
 export const topics = (bundle) => request(address("/api/topics", { bundle }));
 export const details = (id, bundle) => one("/api/classes", id, { bundle });
 export const explain = (id, bundle) => one("/api/explain", id, { bundle, n: 5 });

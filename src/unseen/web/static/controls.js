@@ -7,9 +7,9 @@ import { number, shown } from "./words.js";
 
 const KINDS = [
   ["any", "Anything"],
-  ["unseen", "Only what it was never shown"],
+  ["unseen", "Only what it was not trained on"],
   ["seen", "Only what it was trained on"],
-  ["hops", "Never shown, but closely related"],
+  ["hops", "Not trained on, but closely related"],
   ["branch", "One branch, such as birds"],
 ];
 const OFTEN = { 0.5: "5 times in 10", 0.6: "6 times in 10", 0.7: "7 times in 10", 0.8: "8 times in 10" };
@@ -162,7 +162,7 @@ function favourControl() {
       "div",
       { class: "trade-ends soft", "aria-hidden": "true" },
       el("span", {}, "trained on"),
-      el("span", {}, "never shown"),
+      el("span", {}, "not trained on"),
     ),
     note,
   );
@@ -173,7 +173,7 @@ function favourControl() {
     reset.hidden = percents === 0;
     if (percents !== 0) root.open = true;
     output.textContent = percents === 0 ? "neither" : `${Math.abs(percents)} %`;
-    const side = percents > 0 ? "what it was never shown" : "what it was trained on";
+    const side = percents > 0 ? "what it was not trained on" : "what it was trained on";
     slider.setAttribute(
       "aria-valuetext",
       percents === 0 ? "neither" : `${Math.abs(percents)} per cent towards ${side}`,

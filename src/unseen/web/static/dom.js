@@ -58,7 +58,7 @@ export function icon(name) {
 export function mark(one) {
   return el(
     "span",
-    { class: `mark mark-${one.mark}`, "data-mark": one.mark, title: markWords(one.mark)[1] },
+    { class: `mark mark-${one.mark}`, "data-mark": one.mark, title: markWords(one.mark) },
     el("span", { class: "glyph", "aria-hidden": "true" }),
     known(one),
   );
@@ -66,7 +66,7 @@ export function mark(one) {
 
 export function legend() {
   const rows = ["seen", "unseen", "guesswork"].map((kind) =>
-    el("li", {}, el("span", { class: `glyph glyph-${kind}`, "aria-hidden": "true" }), markWords(kind)[1]),
+    el("li", {}, el("span", { class: `glyph glyph-${kind}`, "aria-hidden": "true" }), markWords(kind)),
   );
   return el("ul", { class: "legend" }, rows);
 }

@@ -5,7 +5,7 @@ import { announce, bar, el, icon, legend, mark, redraw, support } from "./dom.js
 import { addParent, beginWith } from "./grow.js";
 import { searchBox } from "./search.js";
 import { choose, on, state } from "./state.js";
-import { article, known, number } from "./words.js";
+import { known, number } from "./words.js";
 
 const MANY = 60; // children shown at first
 
@@ -91,7 +91,7 @@ async function classParts(id, quietly) {
       el("li", { "aria-current": one.id === found.id ? "page" : null }, one.id === found.id ? one.name : link(one)),
     ),
   );
-  if (!quietly) announce(`${found.name}, ${known(found)}. ${found.below.length} kinds below.`);
+  if (!quietly) announce(`${found.name}, ${known(found)}. ${found.children} kinds below.`);
   return [
     el("nav", { "aria-label": "Way from the top" }, trail),
     el(
@@ -204,10 +204,12 @@ function below(found) {
       "h2",
       { id: "below-title" },
       `Kinds of ${found.name} `,
-      el("span", { class: "soft" }, number(found.below.length)),
+      el("span", { class: "soft" }, number(found.children)),
     ),
     list,
     more,
+    found.children > found.below.length &&
+      el("p", { class: "soft" }, `Listed are the first ${number(found.below.length)}: search for the others by name.`),
   );
 }
 
@@ -225,7 +227,7 @@ function nearest(found) {
     "section",
     { class: "panel", "aria-labelledby": "nearest-title" },
     el("h2", { id: "nearest-title" }, "Easily taken for"),
-    el("p", { class: "soft" }, `What looks most like ${article(found.name)}${found.name} to the network.`),
+    el("p", { class: "soft" }, `What looks most like “${found.name}” to the network.`),
     el("ol", { class: "near-list" }, rows),
   );
 }

@@ -1,4 +1,5 @@
-// New classes: a name, what it is a kind of (proposed by its name), a definition. They answer at once.
+// New classes: a name, what it is a kind of (proposed by its name), what it looks like. They answer at once, and while
+// one types, where the class would stand on the photos is shown.
 
 import * as api from "./api.js";
 import { announce, el, icon, mark, redraw, support } from "./dom.js";
@@ -9,11 +10,14 @@ import { taughtOnly, unlearn } from "./teach.js";
 import { number, percent, shown } from "./words.js";
 
 const PAUSE = 250; // milliseconds after the last key
+const TYPING = 400; // milliseconds, before the class is tried out: the words are read anew
 const FIRST_PLACES = 5;
 
 let parents = [];
 let parts; // the elements that are drawn anew
 let focusName = false; // once the view is shown
+let trying = 0; // counts what was asked, so that late answers are dropped
+let typing; // the timer
 
 export function startGrow() {
   const place = document.getElementById("view-grow");
@@ -25,9 +29,15 @@ export function startGrow() {
     autocomplete: "off",
     placeholder: "e.g. labradoodle",
   });
+  const looks = el("textarea", {
+    id: "grow-looks",
+    rows: "3",
+    maxlength: "2000",
+    placeholder: "e.g. shaggy cream or chocolate coat in loose curls, floppy ears, round black nose",
+  });
   const definition = el("textarea", {
     id: "grow-definition",
-    rows: "3",
+    rows: "2",
     maxlength: "2000",
     placeholder: "e.g. a cross between a Labrador retriever and a poodle",
   });
@@ -39,6 +49,7 @@ export function startGrow() {
   });
   const chips = el("ul", { class: "chips", "aria-label": "It is a kind of" });
   const proposals = el("div", { class: "proposals", role: "status" });
+  const tried = el("p", { class: "tried soft", id: "grow-tried", role: "status" });
   const problem = el("p", { class: "problem", role: "alert", hidden: true });
   const submit = el("button", { type: "submit", class: "button main" }, "Add it");
   const form = el(
@@ -51,19 +62,23 @@ export function startGrow() {
     box,
     proposals,
     chips,
-    el("label", { for: "grow-definition" }, "What is it like? ", el("span", { class: "soft" }, "(helps)")),
+    el("label", { for: "grow-looks" }, "What does it look like? ", el("span", { class: "soft" }, "(helps most)")),
+    looks,
+    tried,
+    el("label", { for: "grow-definition" }, "What is it? ", el("span", { class: "soft" }, "(helps)")),
     definition,
     problem,
     submit,
   );
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    add(name.value, definition.value);
+    add({ name: name.value, definition: definition.value, looks: looks.value });
   });
+  for (const field of [name, looks, definition]) field.addEventListener("input", tryOutSoon);
   startProposals(name, proposals);
   const added = el("section", { class: "panel", "aria-labelledby": "added-title" });
   const places = el("section", { class: "panel wide", "aria-labelledby": "places-title", hidden: true });
-  parts = { added, places, chips, form, name, submit, problem, proposals };
+  parts = { added, places, chips, form, name, looks, definition, tried, submit, problem, proposals };
   place.replaceChildren(
     el(
       "div",
@@ -90,7 +105,7 @@ export function startGrow() {
   drawChips();
 }
 
-async function add(name, definition) {
+async function add(words) {
   const { submit, problem, form, proposals } = parts;
   submit.disabled = true;
   submit.textContent = "Adding …";
@@ -100,9 +115,8 @@ async function add(name, definition) {
       throw new Error("Say what kind of thing it is: choose from what is proposed, or search for it.");
     for (const photo of state.photos) photo.before = photo.answer?.guesses.slice(0, 3) ?? null;
     const answer = await api.add({
-      name,
+      ...words,
       parents: parents.map((parent) => parent.id),
-      definition,
       bundle: state.bundle,
     });
     parents = [];
@@ -124,6 +138,37 @@ async function add(name, definition) {
 export function addParent({ id, name }) {
   if (!parents.some((parent) => parent.id === id)) parents = [...parents, { id, name }];
   drawChips();
+}
+
+function tryOutSoon() {
+  clearTimeout(typing);
+  typing = setTimeout(tryOut, TYPING);
+}
+
+/** Where the class would stand on the photos with the words typed so far. */
+async function tryOut() {
+  const { name, looks, definition, tried } = parts;
+  const photos = state.photos.filter((photo) => photo.token).slice(0, 20);
+  const asked = ++trying;
+  if (!name.value.trim() || !parents.length || !photos.length) return tried.replaceChildren();
+  const answer = await api
+    .tryOut({
+      name: name.value,
+      parents: parents.map((parent) => parent.id),
+      definition: definition.value,
+      looks: looks.value,
+      tokens: photos.map((photo) => photo.token),
+      bundle: state.bundle,
+    })
+    .catch(() => null);
+  if (asked !== trying || !answer) return;
+  const first = answer.places.reduce((best, one) => (one.place < best.place ? one : best));
+  const photo = photos.find((one) => one.token === first.token);
+  tried.replaceChildren(
+    `With these words it would be number ${number(first.place)} of ${number(first.of)} on `,
+    el("b", {}, photo.name),
+    photos.length > 1 ? `, the best of your ${number(photos.length)} photos.` : ".",
+  );
 }
 
 /** Begin a new class of that name. */
@@ -209,6 +254,7 @@ function drawChips() {
     ),
   );
   parts.chips.hidden = !parents.length;
+  tryOutSoon();
 }
 
 function drawAdded() {
@@ -300,6 +346,7 @@ function saveForm() {
     { class: "save", id: "save-form" },
     el("label", { for: "save-name" }, "Save the grown model"),
     el("div", { class: "row" }, name, el("button", { class: "button" }, "Save")),
+    el("p", { class: "soft" }, "What is not saved is lost when the server is restarted."),
     told,
   );
   form.addEventListener("submit", async (event) => {

@@ -2,6 +2,7 @@
 // forbids that, the page works without.
 
 const KEPT = 60;
+const FORGETTING = "unseen-forgetting";
 
 const wish = (request) =>
   new Promise((resolve, reject) => {
@@ -28,10 +29,17 @@ export function keep({ key, name, file, answer, token, selected, judged, order }
 
 export const forget = (key) => quietly(async () => wish((await table("readwrite")).delete(key)));
 
-export const forgetAll = () => quietly(async () => wish((await table("readwrite")).clear()));
+/** Everything: even if the page is closed before the browser has deleted it, for the next visit then finishes. */
+export const forgetAll = () =>
+  quietly(async () => {
+    localStorage.setItem(FORGETTING, "1");
+    await wish((await table("readwrite")).clear());
+    localStorage.removeItem(FORGETTING);
+  });
 
 /** What was kept, newest first; what is too old is deleted. */
 export async function kept() {
+  if (await quietly(async () => localStorage.getItem(FORGETTING))) await forgetAll();
   const all = (await quietly(async () => wish((await table("readonly")).getAll()))) || [];
   all.sort((a, b) => b.order - a.order);
   for (const old of all.splice(KEPT)) forget(old.key);

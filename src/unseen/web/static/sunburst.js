@@ -9,7 +9,7 @@ const SURE = 0.9; // the middle is what is as good as certain
 
 /** An SVG of `size` pixels for an answer. Arcs are links into the hierarchy. */
 export function sunburst(answer, size = 340) {
-  const { lit, verdict } = answer;
+  const { lit } = answer;
   const below = new Map();
   for (const node of lit) below.set(node.parent, [...(below.get(node.parent) || []), node]);
   const kids = (node) =>
@@ -49,14 +49,14 @@ export function sunburst(answer, size = 340) {
   const start = way[Math.max(0, Math.min(certain, way.length - 4))];
   walk(start, 0, 2 * Math.PI, 1);
   const thick = (middle - hole - 2) / Math.max(...arcs.map((arc) => arc.ring), 3);
-  for (const arc of arcs) drawing.append(draw(arc, middle, hole, thick, verdict));
+  for (const arc of arcs) drawing.append(draw(arc, middle, hole, thick));
   drawing.append(
     svg("text", { class: "sunburst-middle", x: middle, y: middle + 4, "text-anchor": "middle" }, short(start.name, 11)),
   );
   return drawing;
 }
 
-function draw({ node, from, to, ring }, middle, hole, thick, verdict) {
+function draw({ node, from, to, ring }, middle, hole, thick) {
   const inner = hole + (ring - 1) * thick;
   const outer = inner + thick - 1.5;
   const whole = to - from > 2 * Math.PI - 1e-3;
@@ -71,7 +71,7 @@ function draw({ node, from, to, ring }, middle, hole, thick, verdict) {
     "a",
     {
       href: `#explore/${encodeURIComponent(node.id)}`,
-      class: `arc${node.id === verdict.id ? " here" : ""}${node.probability < 0.5 ? " faint" : ""}`,
+      class: `arc${node.here ? " here" : ""}${node.probability < 0.5 ? " faint" : ""}`,
       tabindex: "-1", // the way in words leads to the same places
       "aria-label": `${node.name}, ${percent(node.probability)}`,
     },

@@ -5,7 +5,7 @@ import { announce, el, icon, notify, redraw } from "./dom.js";
 import { rerank, retry } from "./photos.js";
 import { searchBox } from "./search.js";
 import { info, loadBundles, state } from "./state.js";
-import { article, shown } from "./words.js";
+import { shown } from "./words.js";
 
 /** A fold below the answers of a photo. */
 export function teachFold(photo) {
@@ -66,7 +66,7 @@ export function teachFold(photo) {
       fold.open = false;
       await refresh();
       announce(`Learned ${name} from this photo.`);
-      notify(`Learned: this is ${article(name)}${name}.`, ["Undo", () => unlearn(answer.id, Boolean(body.name))]);
+      notify(`Learned from this photo: ${name}.`, ["Undo", () => unlearn(answer.id, Boolean(body.name))]);
     } catch (error) {
       problem.textContent = shown(error.message);
       problem.hidden = false;

@@ -1,7 +1,7 @@
 // The verdict in words, and the way down the hierarchy, which fades as certainty drops.
 
 import { el } from "./dom.js";
-import { article, hedge, percent } from "./words.js";
+import { articleOf, hedge, percent } from "./words.js";
 
 const STEPS = 6; // of the way that are shown
 
@@ -15,12 +15,13 @@ export function verdictWords({ verdict, guesses, calibrated }, level = "h2") {
         level,
         {},
         el("span", { class: "hedge" }, hedge(verdict)),
-        ` ${article(verdict.name)}`,
-        el("b", {}, verdict.name),
-        ".",
+        " ",
+        articleOf(verdict),
+        el("b", {}, verdict.say),
+        el("span", { class: "soft" }, ` (${percent(verdict.probability)})`),
       );
   const says = best &&
-    best.id !== verdict.id && [
+    best.say !== verdict.say && [
       unknown ? "If I had to guess: " : "Best guess: ",
       el("b", { title: percent(best.probability) }, best.title),
       best.probability < 0.3 ? ", but it may well be another." : ".",
@@ -50,7 +51,7 @@ export function fadingWay(answer) {
     .map((node) => {
       const step = el(
         "li",
-        { class: node.id === answer.verdict.id ? "step here" : "step", title: percent(node.probability) },
+        { class: node.here ? "step here" : "step", title: percent(node.probability) },
         el("a", { href: `#explore/${encodeURIComponent(node.id)}` }, node.name),
         el("span", { class: "only-read" }, `, ${percent(node.probability)}`),
       );

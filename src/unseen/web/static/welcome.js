@@ -5,7 +5,7 @@ import { el, skeleton } from "./dom.js";
 import { info, ranking, state } from "./state.js";
 import { sunburst } from "./sunburst.js";
 import { fadingWay } from "./verdict.js";
-import { article, number, percent } from "./words.js";
+import { articleOf, number, percent } from "./words.js";
 
 const STORY = "cat"; // the sample that is told about
 
@@ -27,6 +27,11 @@ export function greeting() {
   );
 }
 
+const SHOWN = {
+  "never shown": ", which it was never shown.",
+  "trained on kinds of it": ": it was trained on kinds of it, never on the word.",
+};
+
 /** Filled once the server has looked at the sample. */
 export function story() {
   const place = el("section", { class: "story", "aria-label": "An example" }, skeleton(4));
@@ -40,7 +45,7 @@ async function tell(place) {
   const { columns } = await api.compare({ token: found.token, k: 1, bundles: [state.bundle] });
   const alone = columns[0].labels[0];
   const fresh = (one) => one && one.mark !== "seen" && one.mark !== "link" && one.id !== alone.id;
-  const verdict = found.lit.find((node) => node.id === found.verdict.id);
+  const verdict = found.lit.find((node) => node.here);
   const now = fresh(verdict) ? verdict : found.guesses.find(fresh) || found.guesses[0];
   place.replaceChildren(
     el("img", { src: `/static/samples/${STORY}.jpg`, alt: "A sample: a cat", class: "story-photo" }),
@@ -53,7 +58,7 @@ async function tell(place) {
         {},
         "Now it can say ",
         el("em", {}, now.title ?? now.name),
-        fresh(now) ? ", which it was never shown." : ".",
+        SHOWN[now.training] ?? ".",
       ),
       el("p", {}, sureness(found.verdict, now)),
       fadingWay(found),
@@ -64,6 +69,6 @@ async function tell(place) {
 
 function sureness(verdict, now) {
   if (verdict.id === null) return "And when it does not know, it says so.";
-  if (verdict.id === now.id) return `It is ${percent(verdict.probability)} sure of that.`;
-  return ["And it says of what it is sure: ", article(verdict.name), el("em", {}, verdict.name), "."];
+  if (now.here) return `It is ${percent(verdict.probability)} sure of that.`;
+  return ["And it says of what it is sure: ", articleOf(verdict), el("em", {}, verdict.say), "."];
 }

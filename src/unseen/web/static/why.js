@@ -42,7 +42,9 @@ export async function showWhy(panel, photo) {
 }
 
 const knownTitle = (guess) =>
-  guess.mark === "seen" ? `How does it know ${guess.title}?` : `How can it know ${guess.title}, which it never saw?`;
+  guess.training === "never shown"
+    ? `How can it know ${guess.title}, which it was never shown?`
+    : `How does it know ${guess.title}?`;
 
 // -- what in the photo -------------------------------------------------------------------------------------------
 

@@ -8,25 +8,15 @@ const HIDDEN =
 export const shown = (text) =>
   text.replace(HIDDEN, (hidden) => `\\u${hidden.charCodeAt(0).toString(16).padStart(4, "0")}`);
 
-const WITHOUT_ARTICLE = new Set(
-  "clothing equipment food foodstuff furniture furnishing produce water jewelry footwear headgear glassware".split(" "),
-);
-
-/** "a horse", "an okapi", "trousers": a name as it stands in a sentence. */
-export function article(name) {
-  const last = name.split(" ").at(-1).toLowerCase();
-  if (WITHOUT_ARTICLE.has(last) || /[^aiosu]s$/.test(last)) return "";
-  return /^(?!(uni|use|usu|eu|one|ura))[aeiou]/i.test(name) || /^(hour|heir|honest)/i.test(name) ? "an " : "a ";
-}
-
-const HEDGES = { sure: "Pretty sure:", likely: "Probably", guess: "My guess:" };
-
 /** How a verdict begins; null where there is none. */
-export const hedge = (verdict) => (verdict.id === null ? null : HEDGES[verdict.level]);
+export const hedge = (verdict) => (verdict.id === null ? null : `${verdict.hedge}:`);
+
+/** "a ", "an " or nothing: what stands before the spoken name. */
+export const articleOf = (verdict) => verdict.text.slice(0, verdict.text.length - verdict.say.length);
 
 export function verdictText(verdict) {
   if (verdict.id === null) return "I don't know what this is";
-  return `${hedge(verdict)} ${article(verdict.name)}${verdict.name}`;
+  return `${hedge(verdict)} ${verdict.text} (${percent(verdict.probability)})`;
 }
 
 export function percent(probability) {
@@ -36,20 +26,17 @@ export function percent(probability) {
 }
 
 const MARKS = {
-  seen: ["trained on", "The network was trained on photos of this"],
-  unseen: ["never shown", "The network was never shown a photo of this"],
-  guesswork: ["never shown", "Never shown, and hardly related to anything that was"],
-  link: ["only a heading", "Only connects others; it is never an answer itself"],
+  seen: "Trained on photos of it",
+  unseen: "Known by its relatives: trained on kinds of it, or on things like it",
+  guesswork: "Hardly related to anything that it was trained on",
+  link: "Only connects others; it is never an answer itself",
 };
 
-/** The word for a mark, and what it means. */
+/** What a mark means. */
 export const markWords = (mark) => MARKS[mark];
 
 /** "never shown, well supported": how a class came to be known. */
-export function known(one) {
-  const [word] = MARKS[one.mark];
-  return one.support ? `${word}, ${one.support}` : word;
-}
+export const known = (one) => (one.support ? `${one.training}, ${one.support}` : one.training);
 
 const SUPPORT = [
   [0.75, "Well supported: things that it was trained on are much like it."],

@@ -1,0 +1,119 @@
+"""The web server under load: how long one photo takes, many requests at once, and whether memory stays flat.
+
+    python benchmarks/serve.py --json
+
+The server is started as a user starts it, in a process of its own, and asked over HTTP: the time of one photo is what a
+client waits, from the first byte sent to the answer read: upload, decoding, network and ranking of all classes.
+"""
+
+from __future__ import annotations
+
+import http.client
+import io
+import json
+import signal
+import statistics
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import numpy as np
+
+from figures import main
+from unseen.errors import UnseenError
+from unseen.web import sample_photos
+
+
+def run(
+    single: int = 40, parallel: int = 20, requests: int = 2000, bundle: Path | None = None, trust_code: bool = False
+) -> dict[str, Any]:
+    """Times of one photo alone and of several at once, errors, and the server's memory; for the default bundle."""
+    command = [sys.executable, "-m", "unseen", "serve", *([str(bundle)] if bundle else []), "--json", "--port", "0"]
+    command += ["--trust-code"] if trust_code else []
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        answer = process.stdout.readline()
+        if not answer:
+            raise UnseenError("the server did not start: its message is above")
+        started = json.loads(answer)
+        place = urlsplit(started["address"])
+        samples = [path.read_bytes() for path in sample_photos()]
+        phone = _phone_photo(samples[0])
+        ask = partial(_classify, place.hostname, place.port)
+        for photo in samples:
+            ask(photo)
+        alone = [ask(samples[i % len(samples)]) for i in range(single)]
+        large = [ask(phone) for _ in range(10)]
+        with ThreadPoolExecutor(parallel) as pool:
+            began = time.perf_counter()
+            together = list(pool.map(ask, (samples[i % len(samples)] for i in range(parallel))))
+            span = time.perf_counter() - began
+            before = _health(place)  # after the first rush: all threads and buffers are there
+            half = list(pool.map(ask, (samples[i % len(samples)] for i in range(requests // 2))))
+            middle = _health(place)
+            rest = list(pool.map(ask, (samples[i % len(samples)] for i in range(requests - requests // 2))))
+            after = _health(place)
+        failed = [status for status, _ in alone + large + together + half + rest if status != 200]
+        times = [seconds for _, seconds in alone]
+        return {
+            "classes": started["bundles"][0]["classes"],
+            "single_ms": round(1000 * statistics.median(times), 1),
+            "single_p95_ms": round(1000 * float(np.quantile(times, 0.95)), 1),
+            "phone_photo_ms": round(1000 * statistics.median(seconds for _, seconds in large), 1),
+            "parallel": parallel,
+            "parallel_s": round(span, 3),
+            "requests": requests,
+            "errors": len(failed),
+            "batch_mean": round((after["photos"] - before["photos"]) / (after["batches"] - before["batches"]), 2),
+            "memory_before_mb": before["memory_mb"],
+            "memory_half_mb": middle["memory_mb"],
+            "memory_after_mb": after["memory_mb"],
+        }
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait(30)
+
+
+def _classify(host: str, port: int, photo: bytes) -> tuple[int, float]:
+    """(status, seconds) of one request on a connection of its own."""
+    edge = "edge-of-a-part"
+    head = f'--{edge}\r\nContent-Disposition: form-data; name="files"; filename="photo.jpg"\r\n\r\n'
+    body = head.encode() + photo + f"\r\n--{edge}--\r\n".encode()
+    began = time.perf_counter()
+    connection = http.client.HTTPConnection(host, port, timeout=60)
+    try:
+        connection.request("POST", "/api/classify", body, {"Content-Type": f"multipart/form-data; boundary={edge}"})
+        response = connection.getresponse()
+        response.read()
+        return response.status, time.perf_counter() - began
+    finally:
+        connection.close()
+
+
+def _health(place) -> dict[str, Any]:
+    connection = http.client.HTTPConnection(place.hostname, place.port, timeout=60)
+    try:
+        connection.request("GET", "/api/health")
+        return json.loads(connection.getresponse().read())
+    finally:
+        connection.close()
+
+
+def _phone_photo(sample: bytes) -> bytes:
+    """A sample blown up to the 12 megapixels of a telephone's camera."""
+    from PIL import Image
+
+    buffer = io.BytesIO()
+    with Image.open(io.BytesIO(sample)) as image:
+        image.resize((4000, 3000), Image.Resampling.BICUBIC).save(buffer, "JPEG", quality=85)
+    return buffer.getvalue()
+
+
+if __name__ == "__main__":
+    main(run, __doc__)

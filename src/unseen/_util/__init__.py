@@ -1,0 +1,1 @@
+"""Shared tools: files, arrays, devices, processes, progress, text; knows nothing of classes."""

@@ -1,0 +1,58 @@
+"""Names from outside, made harmless where they are shown: on a terminal, and in a table that a spreadsheet opens."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.segment import Segment
+
+# All but tab and line feed: colours, cursor, clipboard and title of a terminal, and the direction of writing.
+CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+FORMULA = re.compile(r"'*[=+\-@\t\r]")  # after any apostrophes that are there, so that `csv_text` has one answer
+
+
+def visible(text: str) -> str:
+    r"""Control characters as they are written in JSON and Python.
+
+    >>> visible("photo\x1b]52;c;cm0gLXJm\a.jpg")
+    'photo\\u001b]52;c;cm0gLXJm\\u0007.jpg'
+    """
+    return CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+class SafeConsole(Console):
+    """A console on which no text that is printed, whatever its way there, has control characters of its own."""
+
+    def render(self, renderable: Any, options: Any = None) -> Iterable[Segment]:
+        for text, style, control in super().render(renderable, options):
+            yield Segment(text if control else visible(text), style, control)
+
+
+def csv_cell(value: Any) -> Any:
+    """A text that a spreadsheet would take for a formula, behind an apostrophe; anything else as it is.
+
+    >>> csv_cell("=HYPERLINK(...)"), csv_cell("okapi"), csv_cell(-0.5)
+    ("'=HYPERLINK(...)", 'okapi', -0.5)
+    """
+    return f"'{value}" if isinstance(value, str) and FORMULA.match(value) else value
+
+
+def csv_text(cell: str) -> str:
+    """What `csv_cell` was given."""
+    return cell[1:] if cell.startswith("'") and FORMULA.match(cell) else cell
+
+
+def to_csv(rows: Iterable[Sequence[Any]], line_end: str = "\n") -> str:
+    """A table for people and their spreadsheets."""
+    text, ends = io.StringIO(newline=""), []
+    writer = csv.writer(text, lineterminator="\r\n")  # so that a cell with either character is quoted
+    for row in rows:
+        writer.writerow(map(csv_cell, row))
+        ends.append(text.tell())
+    lines = text.getvalue()
+    return "".join(lines[start : end - 2] + line_end for start, end in zip([0, *ends], ends, strict=False))

@@ -1,0 +1,1 @@
+"""Photos -> features -> scores -> probabilities -> verdict -> answer; explanations and heat maps."""

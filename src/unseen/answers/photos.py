@@ -1,0 +1,175 @@
+"""The first half of a photo's way: read -> transform -> features. It knows the network, but no classes."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+import torch
+
+from unseen._util.devices import separate_threads
+from unseen._util.names import list_some
+from unseen._util.run import progress
+from unseen.answers.answer import Unreadable
+from unseen.bundle.teach import Photos
+from unseen.errors import UnseenError
+from unseen.features.base import is_array_file, read_arrays
+from unseen.features.build import count_workers
+from unseen.features.folders import check_folders, match_folders
+from unseen.features.store import FeatureStore
+from unseen.photos import find_photos, photos_in
+from unseen.photos.reading import Source, UnreadablePhoto, fingerprint, fingerprint_rows
+
+if TYPE_CHECKING:
+    from unseen.model import Model
+    from unseen.networks.base import Network
+
+BATCH = 32  # photos
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class PhotoFeatures:
+    """The features of a list of photos, without those that could not be read."""
+
+    matrix: np.ndarray  # n x D, float32: a row for each photo that could be read
+    unreadable: dict[int, Unreadable]  # the others, by their place in the list
+
+    def __len__(self) -> int:
+        return len(self.matrix) + len(self.unreadable)
+
+
+def look_at(
+    network: Network, photos: Sequence[Source], batch: int = BATCH, show_progress: bool = False
+) -> PhotoFeatures:
+    """Read photos, `batch` at a time, and take their features."""
+    parts, unreadable, place = [np.zeros((0, network.num_features), np.float32)], {}, 0
+    with progress("Looking at photos", len(photos), enabled=show_progress and len(photos) > batch) as bar:
+        for part in work_through(photos, lambda some: read_batch(network, some), network.device, batch):
+            unreadable |= {place + at: item for at, item in part.unreadable.items()}
+            parts.append(part.matrix)
+            place += len(part)
+            bar.advance(len(part))
+    return PhotoFeatures(np.concatenate(parts), unreadable)
+
+
+def read_batch(network: Network, photos: Sequence[Source]) -> PhotoFeatures:
+    """A few photos, one after the other, then all of them through the network."""
+    pixels, unreadable = [], {}
+    for place, photo in enumerate(photos):
+        try:
+            pixels.append(network.transform.open(photo))
+        except UnreadablePhoto as error:
+            unreadable[place] = Unreadable(error.name, error.why)
+    if not pixels:
+        return PhotoFeatures(np.zeros((0, network.num_features), np.float32), unreadable)
+    return PhotoFeatures(network.features(torch.stack(pixels)).cpu().numpy(), unreadable)
+
+
+def work_through(
+    photos: Sequence[Source], work: Callable[[Sequence[Source]], T], device: torch.device, batch: int = BATCH
+) -> Iterator[T]:
+    """`work` on each batch of photos, in their order; each thread reads and computes for a batch of its own.
+
+    Only a few batches are under way, however many photos there are.
+    """
+    threads = torch.get_num_threads() if device.type == "cpu" else count_workers(None)
+    size = max(1, min(batch, -(-len(photos) // threads)))
+    batches = (photos[start : start + size] for start in range(0, len(photos), size))
+    if len(photos) <= size:  # one batch: all threads share each operation
+        yield from map(work, batches)
+        return
+    waiting: deque[Future[T]] = deque()
+    with separate_threads(threads) as pool:
+        try:
+            for some in batches:
+                waiting.append(pool.submit(work, some))
+                if len(waiting) > 2 * threads:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:  # nobody waits for batches that were not begun when an error or Ctrl-C came
+            for future in waiting:
+                future.cancel()
+
+
+# -- photos that classes are taught with -----------------------------------------------------------------------------
+
+
+@dataclass
+class PhotosByClass:
+    """The photos of several classes."""
+
+    photos: dict[str, Photos] = field(default_factory=dict)  # by class id
+    unreadable: list[Unreadable] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)  # folders or labels that no class of the bundle has
+
+    def add(self, id: str, features: np.ndarray, checksums: Sequence[str]) -> None:
+        if before := self.photos.get(id):
+            features, checksums = np.concatenate([before.features, features]), [*before.checksums, *checksums]
+        self.photos[id] = Photos(features, checksums)
+
+
+def read_one_class(model: Model, photos: Source | Sequence[Source]) -> Photos:
+    """Photos of one class, all of which must be readable: one, several, or a folder."""
+    several: list[Any] = []
+    photo: Any
+    for photo in photos if isinstance(photos, (list, tuple)) else [photos]:
+        if isinstance(photo, (str, Path)):
+            several += find_photos(photo)
+        else:
+            several.append(photo.read() if hasattr(photo, "read") else photo)  # a file can be read only once
+    if not several:
+        raise UnseenError("no photos were given")
+    return Photos(model.features(several), [fingerprint(photo) for photo in several])
+
+
+def read_by_class(model: Model, source: str | Path) -> PhotosByClass:
+    """The photos source/<class id or name>/*, or features with labels: a feature store, or .npz with `features` and
+    `labels`. Refused where nothing is of a class of the bundle, or no photo can be read."""
+    class_ids = {model.bundle.ids[row] for row in np.flatnonzero(model.bundle.is_class)}
+    if is_array_file(source) or FeatureStore.is_store(source):
+        return _read_features(model, source, class_ids)
+    matched = check_folders(source, model.bundle.hierarchy, class_ids, "the bundle's classes")
+    result, place = PhotosByClass(), Path(source)
+    result.skipped = sorted(item.name for item in place.iterdir() if item.is_dir() and item.name not in matched)
+    for name, id in matched.items():
+        paths = [place / name / file for file in photos_in(place / name)]
+        read = model.look_at(paths)
+        result.unreadable += read.unreadable.values()
+        readable = [path for at, path in enumerate(paths) if at not in read.unreadable]
+        if readable:
+            result.add(id, read.matrix, [fingerprint(path) for path in readable])
+    if not result.photos:
+        first = result.unreadable[0] if result.unreadable else None
+        why = f"{first.photo}: {first.why}" if first else "the folders are empty."
+        raise UnseenError(f"{source}: no photo could be read, so nothing was taught. {why}")
+    return result
+
+
+def _read_features(model: Model, source: str | Path, class_ids: set[str]) -> PhotosByClass:
+    network = model.bundle.network
+    if is_array_file(source):
+        store: Any = read_arrays(source)
+    else:
+        store = FeatureStore.open(source)
+        if store.network["checksum"] != network.checksum:
+            other = store.network["name"]
+            raise UnseenError(f"{source}: holds features of another network, {other}: the bundle is for {network.name}")
+    labels = list(store.classes())
+    matched = match_folders(labels, model.bundle.hierarchy, class_ids)
+    if not matched:
+        some = list_some(labels, 3)
+        raise UnseenError(f"{source}: no row is of a class of the bundle. The labels there: {some}")
+    result = PhotosByClass(skipped=sorted(set(labels) - set(matched)))
+    for features, names, _ in store.batches(classes=set(matched)):
+        ids = np.array([matched[name] for name in names])
+        for id in dict.fromkeys(ids.tolist()):
+            rows = features[ids == id]
+            result.add(id, rows, fingerprint_rows(rows))
+    return result

@@ -1,0 +1,363 @@
+"""Scores -> probabilities of classes, and of the nodes above them.
+
+    p(c | x) =      g(x)  softmax over seen classes of  a * logit_c                                           c seen
+             = (1 - g(x)) [(1 - h) softmax over unseen classes of  b * (score_c / spread(x) + common_c)
+                           + h * climb_c(x)]                                                                  c unseen
+    g(x)     = sigmoid(slope * (log sum_c exp(logit_c) - centre) + lean * odds(x) + offset)
+    P(v | x) = sum of p(c | x) over the candidate classes c at or below node v, or another one of its spoken name
+
+Logits are the network's own, scores the method's. The gate g is the probability that a photo shows a class that the
+network was trained on. It reads how strongly the network responds at all, and `odds`: whether the method, which has
+scores for seen classes too, finds a seen or an unseen class more like the photo. `spread` is the standard deviation of
+the photo's unseen scores; without it photos with strong features would look far too certain. `common` is how common a
+class's names are, centred and weighted (`answers.prior`), or 0 where the prior is uniform. `climb` lets the network's
+own softmax climb to the unseen classes above each seen one, halved with each step: a photo of a "dog" looks like one of
+some seen breed. A calibration fits the numbers (`bundle.records.ProbabilityNumbers`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import logsigmoid
+
+from unseen.answers.words import with_article, words_of
+from unseen.bundle.records import CONFIDENCES, ProbabilityNumbers
+from unseen.errors import UnseenError
+from unseen.hierarchy.core import Hierarchy
+
+if TYPE_CHECKING:
+    from scipy import sparse
+
+SHARPNESS = 1.9  # of scores, in units of their spread, where none was fitted
+TINY = 1e-9
+PLACES = [-math.log1p(-confidence) for confidence in CONFIDENCES]  # where exponents are kept: linear in log-doubt
+WITHOUT_SCIPY = 8  # photos: up to here importing scipy takes longer than all of the sums
+UNCALIBRATED = ProbabilityNumbers(
+    seen_sharpness=1.2,
+    unseen_sharpness=SHARPNESS,
+    climb=0.1,
+    gate_slope=1.0,
+    gate_centre=0.0,
+    gate_lean=0.5,
+    gate_offset=0.5,
+    exponents=(0.6, 1.0, 1.7, 3.1, 7.7, 18.0, 55.0),
+)
+"""What is usual: a fit starts from it. For a bundle that nobody calibrated only the exponents are used, since the rest
+depends on the scale of logits."""
+
+
+# -- of classes ------------------------------------------------------------------------------------------------------
+
+
+def log_probabilities(
+    numbers: ProbabilityNumbers,
+    logits: Tensor,
+    seen_scores: Tensor,
+    scores: Tensor,
+    places: Tensor,
+    climb: tuple[Tensor, Tensor],
+    common: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """log p of the seen candidates and of the unseen ones.
+
+    `logits` (n x M) are over all seen classes, `places` are those of the seen candidates among them. The method's
+    `seen_scores` (n x len(places)) and `scores` (n x U) are over the seen and over the unseen candidates. `climb`, from
+    `way_up`: which of the latter have a seen candidate below (A), and the way up to those (len(places) x A). `common`
+    (U), from `ColumnPrior`: which of the unseen candidates are common.
+    """
+    seen = torch.log_softmax(numbers.seen_sharpness * logits[:, places], dim=1)
+    if not scores.shape[1]:
+        return seen, scores
+    units = scores * (numbers.unseen_sharpness / measure_spread(scores))
+    unseen = torch.log_softmax(units if common is None else units + numbers.unseen_sharpness * common, dim=1)
+    if not len(places):
+        return seen, unseen
+    if numbers.climb:
+        above, way = climb
+        climbed = seen.exp() @ way
+        # What has nothing to climb to stays.
+        stays = (1 - numbers.climb * climbed.sum(dim=1, keepdim=True)).clamp_min(TINY)
+        unseen = unseen + stays.log()
+        arriving = (numbers.climb * climbed).clamp_min(TINY).log()
+        unseen = unseen.index_copy(1, above, torch.logaddexp(unseen[:, above], arriving))
+    odds = gate(numbers, logits.logsumexp(1), method_odds(seen_scores, scores))[:, None]
+    return seen + logsigmoid(odds), unseen + logsigmoid(-odds)
+
+
+def gate(numbers: ProbabilityNumbers, response: Tensor, odds: Tensor) -> Tensor:
+    """n: the log-odds that a photo shows a seen class."""
+    return numbers.gate_slope * (response - numbers.gate_centre) + numbers.gate_lean * odds + numbers.gate_offset
+
+
+def measure_spread(scores: Tensor) -> Tensor:
+    """n x 1: the standard deviation of each photo's scores."""
+    return scores.std(dim=1, keepdim=True, correction=0).clamp_min(TINY)
+
+
+def method_odds(seen_scores: Tensor, scores: Tensor) -> Tensor:
+    """n: how much more like seen than like unseen classes the method finds a photo, whatever their number."""
+    scale = SHARPNESS / measure_spread(scores)
+    seen = (scale * seen_scores).logsumexp(1) - math.log(seen_scores.shape[1])
+    return seen - ((scale * scores).logsumexp(1) - math.log(scores.shape[1]))
+
+
+def way_up(hierarchy: Hierarchy, seen: np.ndarray, unseen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Which of the unseen classes lie above seen ones (A places in `unseen`), and the way there (len(seen) x A).
+
+    Each step up halves the weight; a row sums to 1, or to 0 where nothing unseen is above a class.
+
+    >>> hierarchy = Hierarchy.from_edges([("poodle", "dog"), ("dog", "canine"), ("fox", "canine")])
+    >>> above, way = way_up(hierarchy, hierarchy.indices(["poodle"]), hierarchy.indices(["dog", "canine", "fox"]))
+    >>> above.tolist(), (3 * way).round().tolist()
+    ([0, 1], [[2.0, 1.0]])
+    """
+    place, start = np.full((2, len(hierarchy)), -1)
+    place[unseen], start[seen] = np.arange(len(unseen)), np.arange(len(seen))
+    node, ancestor, steps = hierarchy.ancestor_pairs()
+    kept = (start[node] >= 0) & (place[ancestor] >= 0)
+    above, column = np.unique(place[ancestor[kept]], return_inverse=True)
+    way = np.zeros((len(seen), len(above)), np.float32)
+    np.maximum.at(way, (start[node[kept]], column), 0.5 ** steps[kept].astype(np.float32))
+    return above, way / np.maximum(way.sum(axis=1, keepdims=True), np.finfo(np.float32).tiny)
+
+
+def plain_probabilities(scores: np.ndarray) -> np.ndarray:
+    """p (n x C) without a calibration, whatever the scale of the scores; their order stays."""
+    finite = np.isfinite(scores)
+    spread = np.std(scores, axis=1, keepdims=True, where=finite)
+    sharp = SHARPNESS / np.maximum(spread, TINY)
+    top = scores.max(axis=1, keepdims=True, initial=-np.inf)
+    weights = np.exp(sharp * np.where(finite, scores - np.where(np.isfinite(top), top, 0), -np.inf))
+    return weights / np.maximum(weights.sum(axis=1, keepdims=True), TINY)
+
+
+def exponent(numbers: ProbabilityNumbers, confidence: float) -> float:
+    """How careful a verdict is; beyond the ends of CONFIDENCES it goes on as between the last two.
+
+    >>> round(exponent(UNCALIBRATED, 0.9), 4), round(exponent(UNCALIBRATED, 0.85), 1)
+    (7.7, 4.5)
+    """
+    places, values = PLACES, list(map(math.log, numbers.exponents))
+    at = -math.log1p(-confidence)
+    i = min(max(int(np.searchsorted(places, at)) - 1, 0), len(CONFIDENCES) - 2)
+    return math.exp(values[i] + (values[i + 1] - values[i]) * (at - places[i]) / (places[i + 1] - places[i]))
+
+
+# -- of nodes --------------------------------------------------------------------------------------------------------
+
+
+class NodeSums:
+    """The nodes above some candidate classes, and how probable each is. The hierarchy is a directed acyclic graph: a
+    class that reaches a node by several ways, or several nodes of one spoken name, counts once.
+
+    `rows`: rows of the hierarchy for the classes that have a probability. `candidates`: rows of all C classes that a
+    photo may be assigned to, where some of them never have one; they count in `sizes`. `nodes`: rows of the V nodes
+    that have a class with a probability at or below them, ascending. Those of the same spoken name have the same
+    probability and size, that of all that is at or below any of them.
+
+    >>> hierarchy = Hierarchy.from_edges([("cat", "animal"), ("dog", "animal"), ("oak", "plant")])
+    >>> sums = NodeSums(hierarchy, hierarchy.indices(["cat", "dog", "oak"]))
+    >>> sums.ids.tolist()
+    ['cat', 'animal', 'dog', 'oak', 'plant']
+    >>> sums(np.array([[0.5, 0.25, 0.25]])).tolist()
+    [[0.5, 0.75, 0.25, 0.25, 0.25]]
+    >>> sums.sizes.tolist()
+    [1, 2, 1, 1, 1]
+    """
+
+    def __init__(self, hierarchy: Hierarchy, rows: np.ndarray, candidates: np.ndarray | None = None):
+        self.hierarchy, self.rows = hierarchy, np.asarray(rows, np.int64)
+        self.candidates = self.rows if candidates is None else np.asarray(candidates, np.int64)
+        column = np.full(len(hierarchy), -1)
+        column[self.rows] = np.arange(len(self.rows))
+        is_node = np.zeros(len(hierarchy), bool)
+        node, ancestor, _ = hierarchy.ancestor_pairs()  # each pair once, the node itself among its ancestors
+        is_node[ancestor[column[node] >= 0]] = True
+        self.nodes = np.flatnonzero(is_node)
+        place = np.cumsum(is_node) - 1
+        node, named = words_of(hierarchy).pairs
+        kept = (column[node] >= 0) & is_node[named]
+        order = np.argsort(column[node[kept]], kind="stable")
+        self._pairs = column[node[kept]][order], place[named[kept][order]]  # (class, node at or above it), by class
+        self._starts = np.searchsorted(self._pairs[0], np.arange(len(self.rows) + 1))  # of each class's pairs
+        is_candidate = np.zeros(len(hierarchy), bool)
+        is_candidate[self.candidates] = True
+        self.sizes = np.bincount(named[is_candidate[node]], minlength=len(hierarchy))[self.nodes]  # c(v), V
+        texts = (hierarchy.ids, hierarchy.names, words_of(hierarchy).says)
+        self.ids, self.names, self.says = (np.array([text[row] for row in self.nodes], object) for text in texts)  # V
+
+    @cached_property
+    def can_be_said(self) -> np.ndarray:
+        """V, bool: what may be a verdict, a sayable node that says something useful."""
+        least = min(USEFUL_BITS, math.log2(max(len(self.candidates), 2)) / 3)
+        return words_of(self.hierarchy).sayable[self.nodes] & (self.information >= least)
+
+    @cached_property
+    def _groups(self) -> np.ndarray:
+        return words_of(self.hierarchy).groups[self.nodes]
+
+    def most_probable(self, node: int, probabilities: np.ndarray) -> int:
+        """Of the nodes that are called as `node` is (all are places in `nodes`), that with the most probability (C) at
+        or below itself; of equal ones that with the most classes."""
+        same = np.flatnonzero(self._groups == self._groups[node])
+        if len(same) == 1:
+            return node
+        lower, ancestor, _ = self.hierarchy.ancestor_pairs()
+        own = np.zeros(len(self.hierarchy), probabilities.dtype)
+        own[self.rows] = probabilities
+        below = [lower[ancestor == self.nodes[one]] for one in same]
+        return int(same[max(range(len(same)), key=lambda at: (own[below[at]].sum(), len(below[at])))])
+
+    def above(self, column: int) -> np.ndarray:
+        """Places in `nodes` of a class and all above it, in no order."""
+        return self._pairs[1][self._starts[column] : self._starts[column + 1]]
+
+    @cached_property
+    def membership(self) -> sparse.csr_matrix:
+        """C x V: 1 where a node is a class or above it, else 0."""
+        from scipy import sparse
+
+        ones, shape = np.ones(len(self._pairs[0]), np.float32), (len(self.rows), len(self.nodes))
+        return sparse.csr_matrix((ones, self._pairs), shape=shape)
+
+    @cached_property
+    def _to_nodes(self) -> sparse.csr_matrix:
+        return self.membership.T.tocsr()
+
+    @cached_property
+    def information(self) -> np.ndarray:
+        """V: log2(C / c(v)), the bits that naming a node is worth; 0 for one that holds every candidate."""
+        return np.log2(len(self.candidates) / self.sizes)
+
+    def __call__(self, probabilities: np.ndarray) -> np.ndarray:
+        """Of classes (n x C) -> of nodes (n x V)."""
+        if len(probabilities) > WITHOUT_SCIPY:
+            return np.ascontiguousarray((self._to_nodes @ probabilities.T).T)
+        sums = np.zeros((len(probabilities), len(self.nodes)), probabilities.dtype)
+        for sum_, of_classes in zip(sums, probabilities, strict=True):
+            np.add.at(sum_, self._pairs[1], of_classes[self._pairs[0]])  # one after the other, as scipy adds
+        return sums
+
+
+class NodeProbabilities:
+    """The probabilities of one photo's nodes, without those that are next to nothing. Pickled, the most probable."""
+
+    LEAST, PICKLED = 1e-4, 400
+
+    def __init__(self, sums: NodeSums, masses: np.ndarray):
+        kept = np.flatnonzero(masses >= self.LEAST)
+        kept = kept[np.argsort(-masses[kept], kind="stable")]
+        self.ids, self.names, self.says, self.values = sums.ids[kept], sums.names[kept], sums.says[kept], masses[kept]
+
+    def __getitem__(self, node: str) -> float:
+        """Of a node by id, or by what it is called, or by a name that means one of those kept; 0 for any other."""
+        places = np.flatnonzero(self.ids == node)
+        for names in (self.says, self.names):
+            if not len(places):
+                wanted = node.strip().lower()
+                places = np.array([place for place, name in enumerate(names) if name.lower() == wanted], int)
+        if len(set(self.values[places])) > 1:
+            raise UnseenError(f"{node!r} may be {' or '.join(self.ids[places])}: give the id")
+        return float(self.values[places[0]]) if len(places) else 0.0
+
+    def items(self) -> list[tuple[str, float]]:
+        """(id, probability), most probable first."""
+        return list(zip(self.ids.tolist(), self.values.tolist(), strict=True))
+
+    def __getstate__(self) -> dict[str, Any]:
+        parts = {"ids": self.ids, "names": self.names, "says": self.says, "values": self.values}
+        return {name: part[: self.PICKLED].copy() for name, part in parts.items()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+
+
+# -- verdicts --------------------------------------------------------------------------------------------------------
+
+CONFIDENCE = 0.9  # of a verdict if none is asked for
+START = 0.5  # bits: what an answer that tells nothing is worth, so that it can win
+FLOOR = 0.02  # a node below this probability is never a verdict
+USEFUL_BITS = 2.0
+"""A verdict on more than a quarter of all classes ("whole", "organism", "artifact") says nothing useful; with few
+classes, where a quarter is hardly more than one of them, a third of the bits of a single class is enough."""
+
+SURE, LIKELY = 0.9, 0.7  # from which probability on a verdict is called so; below, it is a guess
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The most informative node that a photo shows with the confidence asked for:
+
+        verdict = argmax over nodes v of  (information(v) + 1/2) * P(v)^k        k: how careful, from the confidence
+
+    over nodes that a person would say, as somebody would choose for whom an answer is worth what it says, and only if
+    it is right; the greater k, the more they fear to be wrong. Where saying nothing (0 bits, always right) is worth
+    more, the verdict is "unknown", and false.
+
+    >>> print(Verdict("n02370806", "ungulate", "hoofed animal", 0.96, "sure", 345, ("animal", "hoofed animal")))
+    sure: a hoofed animal (96 %)
+    >>> nothing = Verdict.unknown(candidates=21842)
+    >>> print(nothing, nothing.known, nothing.probability)
+    don't know False None
+    """
+
+    id: str | None  # None where nothing useful is known with that confidence
+    name: str | None  # its first name in the hierarchy
+    say: str | None  # what a person calls it
+    probability: float | None  # that the photo shows what is called so
+    level: str  # sure, likely, guess or unknown
+    classes: int  # how many of the candidates are at or below it, or another node of its spoken name
+    path: tuple[str, ...]  # spoken names from the top of the hierarchy down to it
+
+    @classmethod
+    def unknown(cls, candidates: int) -> Verdict:
+        return cls(None, None, None, None, "unknown", candidates, ())
+
+    @property
+    def known(self) -> bool:
+        return self.id is not None
+
+    def __bool__(self) -> bool:
+        return self.known
+
+    @property
+    def text(self) -> str:
+        """The spoken name with its article, "a hoofed animal"; "" where nothing is known."""
+        return "" if self.say is None else with_article(self.say)
+
+    def __str__(self) -> str:
+        if self.probability is None:
+            return "don't know"
+        return f"{self.level}: {self.text} ({100 * self.probability:.0f} %)"
+
+    as_dict = asdict
+
+
+def check_confidence(confidence: float) -> float:
+    if isinstance(confidence, bool) or not isinstance(confidence, (int, float)) or not 0 < confidence < 1:
+        what = "a number between 0 and 1, such as 0.9 (right 9 times in 10)"
+        raise UnseenError(f"the confidence must be {what}, not {confidence!r}")
+    return float(confidence)
+
+
+def select_verdicts(sums: NodeSums, masses: np.ndarray, exponent: float | Sequence[float] | np.ndarray) -> np.ndarray:
+    """n: each photo's verdict from `masses` (n x V): a place in `sums.nodes`, or -1 for "unknown"; several exponents:
+    a row each."""
+    photo, node = np.nonzero((masses >= FLOOR) & sums.can_be_said)
+    gain, log = np.log(sums.information[node] + START), np.log(masses[photo, node])
+    chosen = np.full((np.size(exponent), len(masses)), -1)
+    for row, power in zip(chosen, np.ravel(exponent).tolist(), strict=True):
+        value = gain + power * log
+        best = np.full(len(masses), math.log(START))  # of saying nothing
+        np.maximum.at(best, photo, value)
+        winning = (value == best[photo]) & (value > math.log(START))
+        row[photo[winning][::-1]] = node[winning][::-1]  # of equal ones the first
+    return chosen if np.ndim(exponent) else chosen[0]

@@ -1,1 +1,0 @@
-"""Benchmarks: ratios measured in one run, on the machine at hand. `unseen bench NAME` runs them."""

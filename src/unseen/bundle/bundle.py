@@ -1,0 +1,270 @@
+"""A bundle: what training leaves, and all that the rest of the package reads; `bundle.file` has its one file.
+
+Arrays are safetensors and the rest JSON: nothing in a bundle is ever executed, and it is checked on load. A bundle may
+name a module of the user's own, for its network or its method: it is imported only on `trust_code`.
+"""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime, timezone
+from functools import cached_property
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unseen import __version__
+from unseen.bundle.file import FORMAT, check_kinds, check_output, check_shapes, read_fields, write_bundle
+from unseen.bundle.records import CalibrationRecord, FinetuneRecord, NetworkInfo, Records, Taught, TrainingRecord
+from unseen.data import imagenet_21k
+from unseen.errors import UnseenError
+from unseen.hierarchy.core import Hierarchy
+from unseen.hierarchy.wordnet import BUILT_IN, is_wordnet_id
+from unseen.methods import Method, Solution, make_method
+from unseen.methods.base import Problem
+from unseen.methods.registry import check_code
+from unseen.vectors.class_vectors import ClassVectors
+
+if TYPE_CHECKING:
+    from unseen.networks.base import Network
+
+
+@dataclass
+class Bundle:
+    """A classifier for each of the N classes of a hierarchy, and all that is needed to use and to audit them.
+
+    `unseen.train` makes bundles, `unseen.load` makes a classifier for photos of one.
+
+        score of class u for the features f (D) = projection(f) . classifiers[u]        both are parts of `solution`
+
+    >>> from unseen.examples import fruits
+    >>> file = fruits().bundle.save("my-bundle")
+    >>> Bundle.load(file).seen_ids
+    ['strawberry', 'lime']
+    """
+
+    hierarchy: Hierarchy  # N nodes
+    seen: np.ndarray  # M, int64: rows of the hierarchy, in the network's class order
+    known: np.ndarray  # M x P, float32: the network's own classifiers of the seen classes, [weight, bias]
+    vectors: ClassVectors  # what is known of each node in numbers (N x S)
+    solution: Solution  # the result of the method: classifiers (N x E) and projection (D -> E)
+    method: str
+    settings: dict[str, Any]  # of the method
+    network: NetworkInfo
+    seed: int = 0
+    log: list[dict] = field(default_factory=list)  # of the training
+    added: list[str] = field(default_factory=list)  # classes that were not there when it was trained
+    connecting: list[str] = field(default_factory=list)  # nodes that came along from WordNet to link those in
+    precision: str = "fp32"  # how the classifiers are stored: fp32 or fp16
+    network_weights: dict[str, np.ndarray] | None = None  # finetuned ones
+    training: TrainingRecord = field(default_factory=TrainingRecord)
+    finetuning: FinetuneRecord | None = None
+    calibration: CalibrationRecord | None = None
+    guessed: list[str] = field(default_factory=list)  # added classes whose text vector is the mean of their parents'
+    taught: dict[str, Taught] = field(default_factory=dict)  # class id -> what is kept of its photos
+    prior: dict[str, Any] | None = None  # what `unseen.Model.prior` was set to; None: common
+    made: dict[str, Any] = field(default_factory=lambda: _circumstances())  # when, and with which versions
+    path: Path | None = None  # where it is saved
+    origin: Path | None = None  # where the bundle is saved that this one is a change of
+    trust_code: bool = field(default=True, repr=False, compare=False)  # whether modules that it names may be imported
+
+    def __len__(self) -> int:
+        return len(self.hierarchy)
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        return self.hierarchy.ids
+
+    @property
+    def seen_ids(self) -> list[str]:
+        return [self.ids[row] for row in self.seen]
+
+    @property
+    def is_seen(self) -> np.ndarray:
+        """N, bool."""
+        mask = np.zeros(len(self), dtype=bool)
+        mask[self.seen] = True
+        return mask
+
+    @cached_property
+    def is_novel(self) -> np.ndarray:
+        """N, bool: nothing at or below the node is seen."""
+        node, ancestor, _ = self.hierarchy.ancestor_pairs()  # a node is among its ancestors
+        mask = np.ones(len(self), dtype=bool)
+        mask[ancestor[self.is_seen[node]]] = False
+        return mask
+
+    @property
+    def head(self) -> np.ndarray:
+        """M x P: the seen classifiers of the network as it is now: stage 2 trains it under predicted ones, and photos
+        may have taught some of them more."""
+        if self.finetuning is not None:
+            return np.asarray(self.solution.classifiers[self.seen], np.float32)
+        from unseen.bundle.teach import taught_head
+
+        taught = {place: self.taught[id] for place, id in enumerate(self.seen_ids) if id in self.taught}
+        return taught_head(self.known, taught) if taught else self.known
+
+    @property
+    def is_class(self) -> np.ndarray:
+        """N, bool: what a photo may be called.
+
+        In a hierarchy of the user's own, all of it. In the built-in ones WordNet's nodes outside ImageNet-21K only
+        connect the others, but for those that the user named.
+        """
+        mask = np.ones(len(self), dtype=bool)
+        if self.hierarchy.source.get("kind") in BUILT_IN:
+            imagenet = set(imagenet_21k())
+            mask[:] = [i in imagenet or not is_wordnet_id(i) for i in self.ids]
+        mask[self.hierarchy.indices(self.connecting)] = False
+        named = [i for i in self.hierarchy.source.get("named", ()) if i in self.hierarchy]
+        mask[self.hierarchy.indices([*self.added, *named])] = True
+        return mask | self.is_seen
+
+    def make_method(self, trust_code: bool = False) -> Method:
+        """The method with its settings. One of your own must be registered in this process, or else be trusted:
+        `trust_code` imports the module that the bundle names, and the log says which file that is."""
+        check_code(self.method, trust_code or self.trust_code)
+        try:
+            return make_method(self.method, self.settings)
+        except UnseenError as error:
+            raise UnseenError(f"{self._where} was made by another version of {self.method}: {error}") from None
+
+    def problem(self, hierarchy: Hierarchy | None = None, vectors: ClassVectors | None = None) -> Problem:
+        """The problem that this bundle solves, as far as prediction needs it; on a grown hierarchy if one is given."""
+        grown = hierarchy or self.hierarchy
+        return Problem(grown, vectors or self.vectors, grown.indices(self.seen_ids), self.known)
+
+    # -- the network ---------------------------------------------------------------------------------------------
+
+    def load_network(self, trust_code: bool = False) -> Network:
+        """The network that these classifiers were made for, with its finetuned weights if there are any.
+
+        For a network of your own this imports the module that the bundle names, if it is trusted: here, or when the
+        bundle was loaded.
+        """
+        from unseen.networks.custom import check_network_code
+        from unseen.networks.loading import is_own, load_network
+        from unseen.photos.transforms import PhotoTransform
+
+        info = self.network
+        if info.name.startswith("module/"):
+            raise UnseenError(
+                f"{self._where} was made for a network in memory ({info.name.removeprefix('module/')}), which it does "
+                "not hold: build it again and pass it: unseen.load(bundle, network=from_module(network, class_ids))"
+            )
+        if is_own(info.name):
+            check_network_code(info.name, self._where, trust_code or self.trust_code)
+        weights: Any = self._weights() or info.weights
+        if isinstance(weights, str) and not Path(weights).is_file():
+            raise UnseenError(
+                f"{self._where} was made for {info.name} with the weights {info.weights}, which are not there: put the "
+                "file back, or pass the network: unseen.load(bundle, network=load_network(name, weights=file))"
+            )
+        transform = PhotoTransform(**info.transform) if info.transform else None
+        try:
+            network = load_network(info.name, info.class_ids, weights, info.layer, transform)
+        except UnseenError as error:  # a module or a file that is gone
+            raise UnseenError(f"{self._where}, its network: {error}") from None
+        self.check_network(network)
+        return network
+
+    @property
+    def _where(self) -> str:
+        return f"bundle {self.path}" if self.path else "this bundle"
+
+    def take_network(self, network: Network) -> None:
+        """Put finetuned weights, if there are any, into a network that the user built; refuse one that does not fit."""
+        weights = self._weights()
+        if weights is not None and network.checksum != self.network.checksum:
+            network.load_weights(weights, f"the finetuned network of {self._where}")
+        self.check_network(network)
+
+    def _weights(self) -> dict[str, Any] | None:
+        """The weights of a finetuned network, as tensors."""
+        if self.network_weights is None:
+            return None
+        from torch import from_numpy
+
+        return {name: from_numpy(array) for name, array in self.network_weights.items()}
+
+    def check_network(self, network: Network) -> None:
+        """Refuse a network whose features these classifiers do not fit."""
+        info, where = self.network, self._where
+        if network.num_features != info.num_features:
+            raise UnseenError(
+                f"{where} was made for {info.name} with {info.num_features} features; "
+                f"{network.name} gives {network.num_features}. Train a bundle for this network."
+            )
+        if list(network.class_ids) != list(info.class_ids):
+            raise UnseenError(f"{where} and {network.name} disagree on the seen classes or their order")
+        if network.checksum != info.checksum:
+            raise UnseenError(
+                f"{where} was made for other weights of {info.name}: checksum {info.checksum[:12]}, "
+                f"not {network.checksum[:12]}. Use the network that it was trained with, or train a new bundle."
+            )
+
+    # -- saving and loading --------------------------------------------------------------------------------------
+
+    def change(self, **fields: Any) -> Bundle:
+        """A copy with other fields. It may be saved over this bundle, and over no other without `overwrite`."""
+        return replace(self, **fields, path=None, origin=self.path or self.origin)
+
+    def check_output(self, path: str | Path, overwrite: bool = False) -> None:
+        """Refuse a place that `save` would refuse, for this bundle or a change of it, before the work begins."""
+        check_output(Path(path), self.path or self.origin, overwrite)
+
+    def save(self, path: str | Path, precision: str | None = None, overwrite: bool = False) -> Path:
+        """Write the bundle to one file, whole or not at all; another bundle there is replaced only on `overwrite`.
+
+        `precision` is fp32 or fp16, by default what it was before. Only the classifiers are stored so, and no answer is
+        computed in fp16.
+        """
+        self.check_output(path, overwrite)
+        self.precision = precision or self.precision
+        write_bundle(self, Path(path))
+        self.path = Path(path)
+        return self.path
+
+    @classmethod
+    def load(cls, path: str | Path, verify: bool = True, trust_code: bool = False) -> Bundle:
+        """The bundle in a file. `verify` compares its checksum. `trust_code` lets it import the modules of your own
+        that it names, when its network or its method is needed."""
+        try:
+            bundle = cls(**read_fields(Path(path), verify), trust_code=trust_code)
+            check_kinds(bundle)
+            check_shapes(bundle)
+        except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RecursionError) as error:
+            raise UnseenError(f"{path} holds what no bundle does ({error}): train it again") from None
+        return bundle
+
+    def header(self) -> dict[str, Any]:
+        """Everything except arrays and classes, as `unseen info BUNDLE` shows it."""
+        coverage, fit = self.vectors.coverage, self.solution.record
+        records = Records(fit, self.training, self.finetuning, self.calibration, self.guessed, self.taught, self.prior)
+        return {
+            "format": FORMAT,
+            "method": self.method,
+            "settings": self.settings,
+            "seed": self.seed,
+            "nodes": len(self),
+            "seen": len(self.seen),
+            "hierarchy": self.hierarchy.source,
+            "vectors": {"names": list(self.vectors.names), "provenance": list(self.vectors.provenance)},
+            "without_vector": len(coverage.zero) if coverage is not None else None,
+            "backbone": asdict(self.network),
+            "projection": {"kind": self.solution.projection.kind, "settings": self.solution.projection.settings()},
+            "shape": list(self.solution.classifiers.shape),
+            "precision": self.precision,
+            "details": records.to_details(),
+            "made": self.made,
+        }
+
+
+def _circumstances() -> dict[str, Any]:
+    packages = {"unseen": __version__} | {name: version(name) for name in ("torch", "numpy", "scipy")}
+    now = datetime.now(timezone.utc).isoformat(timespec="seconds")
+    return {"at": now, "python": platform.python_version(), "packages": packages}

@@ -1,0 +1,224 @@
+"""A bundle on disk: one safetensors file with arrays and JSON records; `_util.arrays` has the format.
+
+classifiers, known, answers, trust      the class matrix, the network's own classifiers, what the method says
+projection.*, state.*, vectors.*        what predicts and scores classes that are added later
+network.*, taught.*                     a finetuned network; what photos taught
+classes, log                            JSON as uint8: the hierarchy with its seen and added classes; the training
+records                                 `Bundle.header()`, in the metadata
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unseen._util.arrays import read_arrays, stored_checksum, write_arrays
+from unseen.bundle.records import NetworkInfo, Records
+from unseen.errors import UnseenError
+from unseen.hierarchy.core import Hierarchy
+from unseen.methods import Solution
+from unseen.methods.projections import from_saved
+from unseen.vectors.class_vectors import ClassVectors, Coverage
+
+if TYPE_CHECKING:
+    from unseen.bundle.bundle import Bundle
+
+LONGEST_NAME = 4096  # characters of an id, a path, or the name of a network
+FORMAT = 2
+PRECISIONS = {"fp32": np.float32, "fp16": np.float16}
+KIND = "bundle"
+
+
+def is_bundle(path: Path) -> bool:
+    """Whether there is a file that begins as bundles do."""
+    return bundle_checksum(path) is not None
+
+
+def bundle_checksum(path: Path) -> str | None:
+    """The checksum that a bundle says it has; None where there is no bundle."""
+    return stored_checksum(path, KIND)
+
+
+def training_folder(path: Path) -> Path:
+    """The folder for checkpoint and log of a training that will write `path`."""
+    return path.with_name(f"{path.name}.training")
+
+
+def check_output(path: Path, source: Path | None, overwrite: bool) -> None:
+    """Refuse to replace anything but a bundle, and a bundle other than the one in `source` without `overwrite`."""
+    if path.is_dir():
+        raise UnseenError(f"{path} is a folder, and a bundle is a file: choose another name")
+    if path.exists() and not is_bundle(path):
+        raise UnseenError(f"{path} exists and is not a bundle: choose another name, or move it away")
+    if path.exists() and not overwrite and (source is None or path.resolve() != source.resolve()):
+        raise UnseenError(f"{path} is another bundle: choose another name, or overwrite it")
+
+
+# -- saving ----------------------------------------------------------------------------------------------------------
+
+
+def write_bundle(bundle: Bundle, path: Path) -> None:
+    """Write the bundle to a file, completely or not at all."""
+    solution = bundle.solution
+    if solution.classifiers.dtype == np.float16:
+        bundle.precision = "fp16"  # more digits than are known would be a waste of disk
+    check_precision(bundle.precision)
+    if not _is_mapped(solution.classifiers) and not _is_finite(solution.classifiers, PRECISIONS[bundle.precision]):
+        raise UnseenError(f"the classifiers hold numbers that are not finite in {bundle.precision}: nothing is saved")
+    classes = {"taxonomy": bundle.hierarchy.to_json(), "seen": bundle.seen_ids}
+    classes |= {"added": bundle.added, "connecting": bundle.connecting}
+    arrays = {"classifiers": solution.classifiers, "known": bundle.known}
+    arrays |= {"classes": _from_json(classes), "log": _from_json(bundle.log)}
+    arrays |= {key: array for key, array in _answers_and_trust(solution).items() if array is not None}
+    arrays |= {f"projection.{key}": array for key, array in solution.projection.arrays().items()}
+    arrays |= {f"state.{key}": array for key, array in solution.state.items()}
+    arrays |= {f"vectors.{i}": part for i, part in enumerate(bundle.vectors.parts)}
+    arrays |= {f"network.{key}": array for key, array in (bundle.network_weights or {}).items()}
+    if bundle.taught:
+        for key in ("mean", "predicted"):
+            arrays[f"taught.{key}"] = np.stack([getattr(taught, key) for taught in bundle.taught.values()])
+    write_arrays(path, KIND, arrays, bundle.header(), {"classifiers": PRECISIONS[bundle.precision]})
+
+
+def check_precision(precision: str) -> None:
+    if precision not in PRECISIONS:
+        raise UnseenError(f"precision is {' or '.join(PRECISIONS)}, not {precision!r}")
+
+
+def _from_json(content: Any) -> np.ndarray:
+    """JSON text as uint8. The name of a file that is not Unicode holds lone surrogates: escaped they are valid too."""
+    text = json.dumps(content, ensure_ascii=False).encode(errors="backslashreplace")
+    return np.frombuffer(text, np.uint8)
+
+
+def _answers_and_trust(solution: Solution) -> dict[str, np.ndarray | None]:
+    return {"answers": solution.answers, "trust": solution.trust}
+
+
+# -- loading ---------------------------------------------------------------------------------------------------------
+
+
+def read_fields(path: Path, verify: bool = True) -> dict[str, Any]:
+    """The fields of the bundle in a file; `verify` compares its checksum."""
+    records, arrays = _read(path, verify)
+    if records["format"] != FORMAT:
+        raise UnseenError(f"{path} was made by another version of unseen (format {records['format']}): train it again")
+    classes = json.loads(arrays.pop("classes").tobytes())
+    details = Records.from_details(records["details"], _within("taught.", arrays))
+    hierarchy, names = Hierarchy.from_dict(classes["taxonomy"]), tuple(records["vectors"]["names"])
+    parts = tuple(arrays[f"vectors.{i}"] for i in range(len(names)))
+    return {
+        "hierarchy": hierarchy,
+        "seen": hierarchy.indices(classes["seen"]),
+        "known": arrays["known"],
+        "vectors": ClassVectors(parts, names, records["vectors"]["provenance"], Coverage.of(hierarchy, parts, names)),
+        "solution": _solution(records["projection"], arrays, details),
+        "method": records["method"],
+        "settings": records["settings"],
+        "network": NetworkInfo(**records["backbone"]),
+        "seed": records["seed"],
+        "log": json.loads(arrays.pop("log").tobytes()),
+        "added": classes["added"],
+        "connecting": classes["connecting"],
+        "precision": records["precision"],
+        "network_weights": _within("network.", arrays) or None,
+        "training": details.training,
+        "finetuning": details.finetuning,
+        "calibration": details.calibration,
+        "guessed": details.guessed,
+        "taught": details.taught,
+        "prior": details.prior,
+        "made": records["made"],
+        "path": path,
+    }
+
+
+def _read(path: Path, verify: bool) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Records and arrays of a bundle, or an error that says what is there instead."""
+    try:
+        return read_arrays(path, KIND, verify, map_large=True)
+    except FileNotFoundError:
+        if training_folder(path).is_dir():
+            raise UnseenError(f"{path} is not there yet: its training was interrupted, resume it") from None
+        raise UnseenError(f"{path} is not a bundle: it does not exist. `unseen train` makes one.") from None
+    except IsADirectoryError:
+        if (path / "bundle.json").exists():
+            raise UnseenError(f"{path} is a bundle of an earlier version, a folder: train it again") from None
+        raise UnseenError(f"{path} is not a bundle: it is a folder. `unseen train` makes one.") from None
+    except OSError as error:
+        raise UnseenError(f"{path} cannot be read: {error.strerror or error}") from None
+    except MemoryError:
+        raise UnseenError(f"{path} needs more memory than is free") from None
+    except (ValueError, KeyError) as error:
+        what = "is damaged" if is_bundle(path) else "is not a bundle, or is damaged"
+        raise UnseenError(f"{path} {what} ({error}): copy it again, or train it again") from None
+
+
+def _within(prefix: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The arrays whose names begin so, by the rest of their names."""
+    return {key[len(prefix) :]: array for key, array in arrays.items() if key.startswith(prefix)}
+
+
+def _solution(saved: dict, arrays: dict[str, np.ndarray], details: Records) -> Solution:
+    classifiers = arrays["classifiers"]
+    return Solution(
+        classifiers=classifiers if _is_mapped(classifiers) else classifiers.astype(np.float32, copy=False),
+        projection=from_saved(saved["kind"], _within("projection.", arrays), saved["settings"]),
+        state=_within("state.", arrays),
+        record=details.fit,
+        answers=arrays.get("answers"),
+        trust=arrays.get("trust"),
+    )
+
+
+def _is_finite(array: np.ndarray, kind: type = np.float32) -> bool:
+    """Whether all numbers are finite as such a kind; NaN is least and greatest. No second array is held."""
+    with np.errstate(over="ignore"):
+        return bool(np.isfinite(np.array([array.min(initial=0), array.max(initial=0)]).astype(kind)).all())
+
+
+def _is_mapped(array: np.ndarray) -> bool:
+    """Whether it is on disk, where it is not searched for numbers that are not finite: that was done when it was
+    written, its checksum vouches for it, and scoring checks each piece again."""
+    return isinstance(array, np.memmap)
+
+
+def check_kinds(bundle: Bundle) -> None:
+    """ValueError for a bundle that is whole, but was forged: facts of another kind than any that is written."""
+    info, trust = bundle.network, bundle.solution.trust
+    texts = [bundle.method, info.name, info.checksum, *info.class_ids, *bundle.added, *bundle.connecting]
+    if not all(isinstance(text, str) and len(text) < LONGEST_NAME for text in [*texts, *bundle.guessed]):
+        raise ValueError("a name is not a text, or has no end")
+    if not all(isinstance(facts, dict) for facts in (bundle.settings, bundle.made, info.transform or {})):
+        raise ValueError("settings that are not named")
+    if not all(isinstance(record, dict) for record in bundle.log) or type(bundle.seed) is not int:
+        raise ValueError("a log or a seed of another kind")
+    degrees = [taught.trust for taught in bundle.taught.values() if taught.trust is not None]
+    if not _is_finite(np.array(degrees, float)) or (trust is not None and not _is_finite(trust)):
+        raise ValueError("trust is not a number")
+
+
+def check_shapes(bundle: Bundle) -> None:
+    """Refuse a bundle whose arrays do not fit each other, its classes or its network."""
+    solution, features = bundle.solution, bundle.network.num_features
+    rows = {"classifiers": solution.classifiers, **_answers_and_trust(solution)}
+    rows |= {f"vectors.{i}": part for i, part in enumerate(bundle.vectors.parts)}
+    wrong = [f"{key} {array.shape}" for key, array in rows.items() if array is not None and len(array) != len(bundle)]
+    if bundle.known.shape != (len(bundle.seen), features + 1):
+        wrong.append(f"known {bundle.known.shape}")
+    for id, taught in bundle.taught.items():
+        if taught.mean.shape != (features,) or taught.predicted.shape != solution.classifiers.shape[1:]:
+            wrong.append(f"what {id} was taught")
+    if solution.projection(np.zeros((1, features), np.float32)).shape[1:] != solution.classifiers.shape[1:]:
+        wrong.append(f"projection and classifiers {solution.classifiers.shape}")
+    if wrong:
+        raise UnseenError(
+            f"{bundle.path}: {', '.join(wrong)} do not fit {len(bundle)} classes, {len(bundle.seen)} of them seen, "
+            f"and {features} features: train it again"
+        )
+    if not _is_finite(bundle.known) or not (_is_mapped(solution.classifiers) or _is_finite(solution.classifiers)):
+        raise UnseenError(f"{bundle.path}: the classifiers hold NaN or infinity: train it again")

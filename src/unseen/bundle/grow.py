@@ -1,0 +1,208 @@
+"""More classes for a finished bundle, fewer, or other names: predicted by the stored model, without training again.
+
+A new class's classifier is what the fitted method predicts for it on the grown hierarchy. The classes that were there
+before keep theirs: adding one never moves the answers for the others against each other.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from unseen.bundle.bundle import Bundle
+from unseen.errors import UnseenError
+from unseen.hierarchy.core import Hierarchy, Node
+from unseen.hierarchy.search import plain
+from unseen.hierarchy.wordnet import check_connected, completed, connecting_nodes, is_wordnet_id
+from unseen.methods.base import normalise_rows
+from unseen.vectors.class_vectors import ClassVectors, Coverage, vectors_from_provenance
+from unseen.vectors.text_encoder import encoder_installed, needs_encoder
+
+
+def add(
+    bundle: Bundle, nodes: Sequence[Node], vectors: str | Path | Callable | None = None, trust_code: bool = False
+) -> Bundle:
+    """The bundle with new classes, each given by id, names, parents and perhaps a definition and looks.
+
+    A parent may be an id, or a name that means one class only; a new class may be the parent of another new one.
+    Parents that only WordNet has come along with what is above them. For a WordNet id, names and parents may be left
+    out. A node that so far only connected others becomes a class, with the classifier that it has.
+
+    `vectors` is the bundle's file of word vectors where it lies now, or its callable, if the bundle cannot find them.
+    """
+    if not nodes:
+        raise UnseenError("no class to add was given")
+    if vectors is not None and not any(_comes_from_outside(source) for source in bundle.vectors.provenance):
+        named = ", ".join(bundle.vectors.names)
+        raise UnseenError(f"the bundle's vectors ({named}) are built in: omit vectors")
+    method = bundle.make_method(trust_code)
+    _check_only_connecting(bundle, [node for node in nodes if node.id in bundle.hierarchy])
+    new = _resolved(bundle.hierarchy, [completed(node) for node in nodes if node.id not in bundle.hierarchy])
+    connecting = connecting_nodes(bundle.hierarchy, new)
+    hierarchy = bundle.hierarchy.extend([*connecting, *new]) if new else bundle.hierarchy
+    check_connected(bundle.hierarchy, hierarchy, [node.id for node in new])
+    rows = np.arange(len(bundle), len(hierarchy))
+    encoded, guessed = _grown_vectors(bundle, hierarchy, rows, vectors)
+    added = [node.id for node in nodes]
+    kept = [i for i in bundle.connecting if i not in set(added)]
+    return bundle.change(
+        hierarchy=hierarchy,
+        vectors=encoded,
+        solution=_grown_solution(bundle, method, hierarchy, encoded, rows),
+        added=bundle.added + added,
+        connecting=kept + [node.id for node in connecting],
+        guessed=bundle.guessed + guessed,
+    )
+
+
+def already_classes(bundle: Bundle, nodes: Sequence[Node]) -> list[str]:
+    """The ids among `nodes` that the bundle has as classes already."""
+    is_class = bundle.is_class
+    return [node.id for node in nodes if node.id in bundle.hierarchy and is_class[bundle.hierarchy.index(node.id)]]
+
+
+def remove(bundle: Bundle, ids: Sequence[str]) -> Bundle:
+    """The bundle without these classes; their children go to their parents. Seen classes cannot be removed."""
+    gone = np.unique(bundle.hierarchy.indices(ids))
+    seen = bundle.is_seen[gone]
+    if seen.any():
+        named = ", ".join(bundle.ids[row] for row in gone[seen][:5])
+        raise UnseenError(f"{named}: seen classes belong to the network and cannot be removed; use candidates instead")
+    kept = np.setdiff1d(np.arange(len(bundle)), gone)
+    hierarchy = bundle.hierarchy.without(ids)
+    solution, vectors, removed = bundle.solution, bundle.vectors, set(ids)
+    parts = tuple(part[kept] for part in vectors.parts)
+    return bundle.change(
+        hierarchy=hierarchy,
+        seen=hierarchy.indices(bundle.seen_ids),
+        vectors=replace(vectors, parts=parts, coverage=Coverage.of(hierarchy, parts, vectors.names)),
+        solution=replace(
+            solution,
+            classifiers=solution.classifiers[kept],
+            answers=None if solution.answers is None else solution.answers[kept],
+            trust=None if solution.trust is None else solution.trust[kept],
+        ),
+        added=[i for i in bundle.added if i not in removed],
+        connecting=[i for i in bundle.connecting if i not in removed],
+        guessed=[i for i in bundle.guessed if i not in removed],
+        taught={i: entry for i, entry in bundle.taught.items() if i not in removed},
+    )
+
+
+def rename(bundle: Bundle, id: str, names: Sequence[str]) -> Bundle:
+    """The bundle with other names for a class, the one to show first.
+
+    Its classifier stays: for another one, remove the class and add it.
+    """
+    row, old = bundle.hierarchy.index(id), bundle.hierarchy
+    lemmas = [tuple(names) if at == row else kept for at, kept in enumerate(old.lemmas)]
+    graph = (old.parent_ptr.astype(np.int64), old.parent_idx.astype(np.int64))
+    return bundle.change(hierarchy=Hierarchy(old.ids, lemmas, graph, old.own_definitions, old.source, old.own_looks))
+
+
+def _check_only_connecting(bundle: Bundle, nodes: Sequence[Node]) -> None:
+    """Refuse classes that are there already, and for the other nodes all that is not their own."""
+    hierarchy, known = bundle.hierarchy, already_classes(bundle, nodes)
+    if known:
+        named = ", ".join(f"{i} ({hierarchy.name(i)})" for i in known[:5])
+        raise UnseenError(f"already a class of this bundle: {named}. A new class needs an id of its own.")
+    for node in nodes:
+        names, above = hierarchy.lemmas[hierarchy.index(node.id)], hierarchy.parents(node.id)
+        names_above = [name for parent in above for name in hierarchy.lemmas[hierarchy.index(parent)]]
+        if (
+            not _plain_names(node.lemmas) <= _plain_names(names)
+            or not _plain_names(node.parents) <= _plain_names([*above, *names_above])
+            or node.definition not in ("", hierarchy.definition(node.id))
+            or node.looks not in ("", hierarchy.look(node.id))
+        ):
+            raise UnseenError(
+                f"{node.id} is in the hierarchy already, as {', '.join(names)} under {', '.join(above) or 'nothing'}, "
+                "where it connects others. To make it a class give its id alone; something else needs an id of its own."
+            )
+
+
+def _plain_names(names: str | Sequence[str]) -> set[str]:
+    return {plain(name) for name in ((names,) if isinstance(names, str) else names)}
+
+
+def _comes_from_outside(source: dict) -> bool:
+    """Whether a source of vectors is the user's: a file that may move, or a callable."""
+    return source.get("kind") in ("file", "callable")
+
+
+def _resolved(hierarchy: Hierarchy, nodes: Sequence[Node]) -> list[Node]:
+    """The nodes with ids for parents: new ones, those of the hierarchy, those of WordNet; ids before names."""
+    new_ids = {node.id for node in nodes}
+    from_wordnet = any(map(is_wordnet_id, hierarchy.ids))
+
+    def meant(parent: str) -> str:
+        if parent in new_ids or parent in hierarchy or (from_wordnet and is_wordnet_id(parent)):
+            return parent
+        if from_wordnet and not hierarchy.named(parent) and Hierarchy.wordnet().named(parent):
+            return Hierarchy.wordnet().resolve(parent)
+        return hierarchy.resolve(parent)
+
+    for node in nodes:
+        if not node.lemmas:
+            raise UnseenError(f"{node.id}: a new class needs a name")
+        if not node.parents:
+            raise UnseenError(f"{node.id}: a new class needs a parent, so that it has something to borrow from")
+    return [replace(node, parents=tuple(dict.fromkeys(map(meant, node.parents)))) for node in nodes]
+
+
+def _grown_solution(bundle: Bundle, method, hierarchy: Hierarchy, vectors: ClassVectors, rows: np.ndarray):
+    """The stored solution with predictions for the new rows."""
+    solution = bundle.solution
+    if not len(rows):
+        return solution
+    problem = bundle.problem(hierarchy, vectors)
+    predicted = method.predict(problem, solution.state, rows).astype(np.float32)
+    if not np.isfinite(predicted).all():
+        raise UnseenError(f"{bundle.method} predicts NaN or infinity for the new classes: train the bundle again")
+    return replace(
+        solution,
+        classifiers=np.concatenate([solution.classifiers, predicted], dtype=solution.classifiers.dtype),
+        answers=_append(solution.answers, lambda: method.answers(problem, rows)),
+        trust=_append(solution.trust, lambda: method.trust(problem, solution.state, rows)),
+    )
+
+
+def _grown_vectors(
+    bundle: Bundle, hierarchy: Hierarchy, rows: np.ndarray, given: str | Path | Callable | None
+) -> tuple[ClassVectors, list[str]]:
+    """The stored vectors with rows for the new classes from the same sources; and the ids whose text had to be guessed.
+
+    Without the sentence encoder the text vector of a class that is not WordNet's is the mean of its parents'.
+    """
+    if not len(rows):
+        return bundle.vectors, []
+    coverage = bundle.vectors.coverage
+    parts, guessed, missed = [], [], Counter(coverage.missed_words if coverage is not None else ())
+    for old, source in zip(bundle.vectors.parts, bundle.vectors.provenance, strict=True):
+        part = np.concatenate([old, np.zeros((len(rows), old.shape[1]), np.float32)])
+        unreadable = np.zeros(0, np.int64)
+        if source.get("kind") == "text" and not encoder_installed():
+            unreadable = np.array([row for row in rows if needs_encoder(hierarchy, [row])], np.int64)
+        readable = np.setdiff1d(rows, unreadable)
+        if len(readable):
+            vector_source = vectors_from_provenance(source, given if _comes_from_outside(source) else None)
+            part[readable] = normalise_rows(vector_source.encode(hierarchy, readable))
+            count_missed = getattr(vector_source, "missed_words", None)  # only words can be missed
+            if count_missed is not None:
+                missed.update(count_missed(hierarchy, readable))
+        # Parents first: they have fewer classes above them.
+        for row in sorted(unreadable.tolist(), key=lambda row: len(hierarchy.ancestors(hierarchy.ids[row]))):
+            above = hierarchy.indices(hierarchy.parents(hierarchy.ids[row]))
+            part[row] = normalise_rows(part[above].mean(axis=0, keepdims=True))[0]
+        guessed += [hierarchy.ids[row] for row in unreadable]
+        parts.append(part)
+    coverage = Coverage.of(hierarchy, parts, bundle.vectors.names, missed)
+    return replace(bundle.vectors, parts=tuple(parts), coverage=coverage), guessed
+
+
+def _append(array: np.ndarray | None, more) -> np.ndarray | None:
+    return None if array is None else np.concatenate([array, np.asarray(more(), dtype=array.dtype)])

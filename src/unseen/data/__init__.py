@@ -1,0 +1,194 @@
+"""The data files that come with the package, and downloads of larger ones."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from unseen._util.files import cache_folder, sha256
+from unseen._util.run import progress
+from unseen.errors import UnseenError
+
+MANIFEST = "MANIFEST.json"  # what the others must be
+FOLDER = Path(__file__).resolve().parent
+
+
+def data_file(name: str, verify: bool = True) -> Path:
+    """The embedded file of that name, if it is what was released; `verify=False` only looks whether it is there."""
+    path = FOLDER / name
+    if not path.exists():
+        here = ", ".join(sorted(p.name for p in FOLDER.iterdir())) if FOLDER.is_dir() else "nothing"
+        raise UnseenError(f"{path}: there is no such embedded file (here: {here}). Is the installation complete?")
+    if verify and name != MANIFEST:
+        state = path.stat()
+        _verify_embedded(path, state.st_size, state.st_mtime_ns)
+    return path
+
+
+@cache
+def _verify_embedded(path: Path, size: int, modified: int) -> None:
+    """Compare with the manifest, once a process for an unchanged file."""
+    expected = {entry["file"]: entry["sha256"] for entry in manifest()}.get(path.name)
+    if sha256(path) != expected:
+        raise UnseenError(f"{path}: is damaged (its checksum differs from the manifest's). Install unseen again.")
+
+
+def manifest() -> list[dict]:
+    """One entry an embedded file: file, what, source, version, source_sha256, licence, sha256, bytes, made_by."""
+    path = data_file(MANIFEST)
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise UnseenError(f"{path}: is damaged ({error}). Install unseen again.") from None
+
+
+@cache
+def imagenet_1k() -> tuple[str, ...]:
+    """The wnids of the 1,000 classes of the ImageNet challenge, sorted: the order of every published network."""
+    return tuple(data_file("imagenet-1k.txt").read_text(encoding="ascii").split())
+
+
+@cache
+def imagenet_21k() -> tuple[str, ...]:
+    """The wnids of the 21,842 classes of the full ImageNet, sorted; the 1,000 are among them."""
+    return tuple(data_file("imagenet-21k.txt").read_text(encoding="ascii").split())
+
+
+# AWA2's fifty classes: its names, and the ids that the paper's authors give them, by the proposed split.
+AWA2_TEST = {
+    "sheep": "n02411705", "dolphin": "n02068974", "bat": "n02139199", "seal": "n02076196", "blue+whale": "n02064816",
+    "rat": "n02331046", "horse": "n02374451", "walrus": "n02081571", "giraffe": "n02439033", "bobcat": "n02127482",
+}  # fmt: skip
+AWA2_TRAIN = {
+    "killer+whale": "n02071294", "beaver": "n02363005", "dalmatian": "n02110341", "persian+cat": "n02123394",
+    "german+shepherd": "n02106662", "siamese+cat": "n02123597", "skunk": "n02445715", "mole": "n01889520",
+    "tiger": "n02129604", "hippopotamus": "n02398521", "leopard": "n02128385", "spider+monkey": "n02493793",
+    "elephant": "n02503517", "gorilla": "n02480855", "ox": "n02403003", "chimpanzee": "n02481823",
+    "hamster": "n02342885", "fox": "n02118333", "squirrel": "n02355227", "rabbit": "n02324045", "wolf": "n02114100",
+    "chihuahua": "n02085620", "weasel": "n02441942", "otter": "n02444819", "buffalo": "n02410702",
+    "zebra": "n02391049", "giant+panda": "n02510455", "pig": "n02395406", "lion": "n02129165",
+    "polar+bear": "n02134084", "collie": "n02106030", "cow": "n02403454", "deer": "n02430045", "mouse": "n02330245",
+    "humpback+whale": "n02065726", "antelope": "n02419796", "grizzly+bear": "n02132580", "rhinoceros": "n02391994",
+    "raccoon": "n02508021", "moose": "n02432983",
+}  # fmt: skip
+AWA2_CLASSES = {**AWA2_TEST, **AWA2_TRAIN}
+
+
+# Of the repository cyvius96/DGP, which moved.
+_AUTHORS = "https://raw.githubusercontent.com/yinboc/DGP/master/materials"
+_BLOCK = 1 << 20
+
+
+@dataclass(frozen=True)
+class Asset:
+    """A file that is not embedded: where its makers publish it, and what it must hash to."""
+
+    url: str
+    sha256: str
+    bytes: int
+    what: str
+
+
+ASSETS = {
+    "glove.6B.zip": Asset(
+        "https://nlp.stanford.edu/data/glove.6B.zip",
+        "617afb2fe6cbd085c235baf7a465b96f4112bd7f7ccb2b2cbd649fed9cbcf2fb",
+        862_182_613,
+        "GloVe 6B word vectors, 50 to 300 dimensions (PDDL 1.0)",
+    ),
+    "imagenet-split.json": Asset(
+        f"{_AUTHORS}/imagenet-split.json",
+        "5ef05994c73485529b7e6a556915c642e1bd3252e419e43df4ccbd8a27c0f454",
+        283_967,
+        "the DGP authors' seen and unseen ImageNet classes (MIT)",
+    ),
+    "imagenet-testsets.json": Asset(
+        f"{_AUTHORS}/imagenet-testsets.json",
+        "3014729204d93f21ff8503a723585ae16131b2825df71e1633fa804f7cab433c",
+        677_440,
+        "the DGP authors' 2-hops, 3-hops and all lists (MIT)",
+    ),
+    "imagenet-xml-wnids.json": Asset(
+        f"{_AUTHORS}/imagenet-xml-wnids.json",
+        "ba7c775ff5ad1ac616b7feff3790e8406ce6d06478f467fec118d3f0fafb5230",
+        419_835,
+        "the DGP authors' graph nodes (MIT)",
+    ),
+}
+
+
+def find_asset(name: str) -> Path | None:
+    """The asset in the folder UNSEEN_ASSETS, else among the downloads in the cache folder, else None."""
+    named = os.environ.get("UNSEEN_ASSETS")
+    folders = [Path(named).expanduser()] if named else []
+    for folder in (*folders, cache_folder() / "assets"):
+        if (folder / name).is_file():
+            return folder / name
+    return None
+
+
+def fetch_asset(name: str, download: bool = True) -> Path:
+    """The asset, downloaded from its makers if it is not on this machine. Its checksum is verified either way."""
+    asset = ASSETS.get(name)
+    if asset is None:
+        raise UnseenError(f"{name!r} is not a known asset. Known: {', '.join(ASSETS)}.")
+    path = find_asset(name)
+    if path is not None:
+        _verify(path, asset)
+        return path
+    if not download:
+        raise UnseenError(f"{name} ({asset.what}) is not on this machine. {_advice(name, asset)}")
+    return _download(name, asset)
+
+
+def _download(name: str, asset: Asset) -> Path:
+    import pooch  # here, so that who downloads nothing need not wait for it
+
+    pooch.get_logger().setLevel("WARNING")
+    folder = cache_folder() / "assets"
+    try:
+        with progress(f"Downloading {name} (MiB)", total=-(-asset.bytes // _BLOCK)) as bar:
+            shown: Any = _BlockBar(bar)  # pooch takes more than its types say
+            download: Any = pooch.HTTPDownloader(chunk_size=_BLOCK, progressbar=shown)
+            path = pooch.retrieve(asset.url, f"sha256:{asset.sha256}", fname=name, path=folder, downloader=download)
+    except (OSError, ValueError) as error:  # no network, a refusal of the server, a full disk; the wrong content
+        reason = " ".join(str(error).split())
+        raise UnseenError(f"{name} ({asset.what}) could not be downloaded: {reason}. {_advice(name, asset)}") from error
+    return Path(path)
+
+
+class _BlockBar:
+    """Our bar as pooch wants one: a step a block; pooch's last word (reset, then update to the end) is not needed."""
+
+    total = 0
+
+    def __init__(self, bar):
+        self.update = lambda count: bar.advance(1)
+
+    def reset(self) -> None:
+        self.update = lambda count: None
+
+    def close(self) -> None:
+        pass
+
+
+@cache
+def _checksum(path: Path, size: int, modified: int) -> str:
+    """sha256 once a process for an unchanged file: a list of a few hundred kB is read often, glove.6B.zip is large."""
+    return sha256(path)
+
+
+def _verify(path: Path, asset: Asset) -> None:
+    state = path.stat()
+    actual = _checksum(path, state.st_size, state.st_mtime_ns)
+    if actual != asset.sha256:
+        advice = f"Delete it, or put the file from {asset.url} in its place"
+        raise UnseenError(f"{path}: not the expected file: sha256 is {actual}, should be {asset.sha256}. {advice}.")
+
+
+def _advice(name: str, asset: Asset) -> str:
+    return f"Get it from {asset.url}, put {name} into a folder, and set UNSEEN_ASSETS to that folder."

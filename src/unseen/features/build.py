@@ -1,0 +1,369 @@
+"""Photos -> features, into a store that can be interrupted at any point, added to, and filled by several processes.
+
+Worker processes read and prepare photos while the network runs on the batch before. A batch is drawn from the stream
+of all photos, across classes, and always has the same size (the last one is padded), so that a photo's features do not
+depend on the photos around it. Under torchrun each process does every n-th class: nothing is shared but the folder.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+from unseen._util.devices import separate_threads, thread_count
+from unseen._util.files import locked, write_atomically
+from unseen._util.processes import Processes, shared, watch_workers
+from unseen._util.run import Bar, progress
+from unseen.errors import UnseenError
+from unseen.features import store as stores
+from unseen.features.store import PRECISIONS, Block, Damaged, FeatureStore, Source, block_path, block_paths, find_block
+from unseen.networks.base import Network
+from unseen.photos import UnreadablePhoto, list_classes, photos_in
+from unseen.photos.transforms import PhotoTransform
+
+BATCH_ON_CPU, BATCH_ON_GPU = 16, 128
+KEEP_GOING = "What is done is kept: run it again with fewer workers, or with more (shared) memory."
+
+
+@dataclass(frozen=True)
+class Built:
+    """What `build_store` did."""
+
+    store: Path
+    photos: int  # in the store
+    new: int  # of these, made now
+    unreadable: int
+    classes: int  # empty ones too
+    seconds: float
+    kept: tuple[str, ...] = ()  # classes of the store that have no folder among the photos
+    pruned: tuple[str, ...] = ()  # such classes that were dropped
+    unlisted: tuple[str, ...] = ()  # classes whose folder could not be read; they keep the features they had
+
+    def as_dict(self) -> dict[str, Any]:
+        rate = round(self.new / self.seconds, 1) if self.seconds else 0.0
+        facts = vars(self) | {"store": str(self.store), "seconds": round(self.seconds, 2), "photos_per_s": rate}
+        return facts | {name: len(facts[name]) for name in ("kept", "pruned", "unlisted")}
+
+
+def build_store(
+    photos: str | Path,
+    out: str | Path,
+    network: Network,
+    *,
+    precision: str | None = None,
+    batch: int | None = None,
+    workers: int | None = None,
+    retry_unreadable: bool = False,
+    prune: bool = False,
+) -> Built:
+    """Features of all photos `photos/<class id>/*` in the store `out`, which is made, finished or brought up to date.
+
+    Only photos that are new or have changed are read. A photo that was removed from its class folder leaves the store;
+    a class without a folder stays, unless `prune` drops it, and so does one whose folder cannot be read.
+
+    Args:
+        photos: A folder with a folder of photos for each class.
+        out: The folder of the store.
+        network: The network, which makes D features of a photo.
+        precision: fp16 (default) or fp32.
+        batch: Photos in one run of the network; on a CPU each thread has a batch of its own.
+        workers: Processes that read photos, by default one for each CPU of this process, at most 8; 0 reads here.
+        retry_unreadable: Retry the files that could not be read even if they have not changed.
+        prune: Drop the classes of the store that have no folder in `photos`.
+
+    >>> from pathlib import Path
+    >>> from unseen.examples import fruit_network, photo
+    >>> Path("photos", "lime").mkdir(parents=True)
+    >>> photo("crimson").save("photos/lime/1.jpg")
+    >>> build_store("photos", "features", fruit_network(), workers=0).new
+    1
+    >>> for features, class_ids, paths in FeatureStore.open("features").batches(1024):
+    ...     print(features.shape, class_ids, paths)
+    (1, 3) ['lime'] ['lime/1.jpg']
+    """
+    photos, out, started = Path(photos), Path(out), time.monotonic()
+    if not network.takes_photos:
+        raise UnseenError(f"{network.name} is a layer over features that come from elsewhere: it takes no photos.")
+    if batch is None:
+        batch = BATCH_ON_CPU if network.device.type == "cpu" else BATCH_ON_GPU
+    if batch < 1 or (workers or 0) < 0:
+        raise UnseenError(f"batch must be an integer of at least 1, and workers of at least 0: {batch}, {workers}.")
+    with Processes(str(network.device)) as processes, ExitStack() as stack:
+        classes, kind = _on_first(processes, lambda: _prepare(photos, out, network, precision, stack))
+        mine = classes[processes.rank :: processes.world]
+        with progress("Reading photos", len(mine)) as bar:
+            builder = _Builder(photos, out, network, kind, retry_unreadable, bar)
+            builder.run(mine, batch, count_workers(workers))
+        parts = processes.gather((builder.counts, builder.new, builder.unlisted))
+        counts = {id: pair for part, _, _ in parts for id, pair in part.items()}
+        counts, gone = _on_first(processes, lambda: _finish(out, network, kind, counts, prune))
+    readable, unreadable = np.sum([*counts.values()], axis=0).tolist()
+    return Built(
+        out, readable, sum(new for _, new, _ in parts), unreadable, len(counts), time.monotonic() - started,
+        kept=() if prune else gone, pruned=gone if prune else (),
+        unlisted=tuple(sorted(id for _, _, unlisted in parts for id in unlisted)),
+    )  # fmt: skip
+
+
+def _on_first(processes: Processes, job: Callable[[], Any]) -> Any:
+    """The result of a job that the first process does for all; its error is raised everywhere."""
+    result = None
+    if processes.rank == 0:
+        try:
+            result = job()
+        except UnseenError as error:
+            result = UnseenError(str(error))
+    result = processes.gather(result)[0]
+    if isinstance(result, UnseenError):
+        raise result
+    return result
+
+
+def _prepare(
+    photos: Path, out: Path, network: Network, precision: str | None, stack: ExitStack
+) -> tuple[list[str], str]:
+    """Begin or reopen the store and lock it; returns the classes of `photos` and the store's precision."""
+    classes = list_classes(photos)
+    if precision not in (None, *PRECISIONS):
+        raise UnseenError(f"precision must be {' or '.join(PRECISIONS)}, not {precision!r}.")
+    if out.resolve().parent == photos.resolve():
+        raise UnseenError(f"{out}: is one of the class folders of {photos}. Choose a folder elsewhere.")
+    empty = out.is_dir() and all(item.name.startswith((".unseen-", "lock")) for item in out.iterdir())
+    if out.exists() and not empty and not FeatureStore.is_store(out):  # asked last: another process may have made it
+        raise UnseenError(f"{out}: is neither empty nor a feature store. Choose another folder.")
+    stack.enter_context(locked(out / "lock", f"{out}: another process is writing to this feature store."))
+    for leftover in out.glob(".unseen-*.tmp"):  # of a process that was killed
+        leftover.unlink(missing_ok=True)
+    try:
+        about = stores.read_about(out) if FeatureStore.is_store(out) else None
+    except Damaged:
+        about = _recover(out, network)
+    if about is not None:
+        stores.check_network(out, about, network)
+        if precision not in (None, about["precision"]):
+            raise UnseenError(f"{out}: contains {about['precision']}, not {precision}. Make another store.")
+    kept = str(about["precision"]) if about else precision or "fp16"
+    stores.write_about(out, network, kept, None)
+    return classes, kept
+
+
+def _recover(out: Path, network: Network) -> dict[str, Any] | None:
+    """What a damaged store.json said, restored from the blocks, which name their network; None without blocks."""
+    block = next(filter(None, map(find_block, out.glob("features/*/[0-9]*.safetensors"))), None)
+    if block is None:
+        return None
+    if block.network != stores.mark_network(network):
+        raise UnseenError(
+            f"{out / 'store.json'}: is damaged, and the features were made with another network than {network.name}. "
+            "Run `unseen features` with that one to mend it, or make another store."
+        )
+    precision = next(name for name, dtype in PRECISIONS.items() if block.features.dtype == dtype)
+    return {"network": stores.describe_network(network), "precision": precision}
+
+
+def _finish(
+    out: Path, network: Network, precision: str, made: dict[str, list[int]], prune: bool
+) -> tuple[dict[str, list[int]], tuple[str, ...]]:
+    """Write the counts, last of all: they say that the store is complete.
+
+    Returns them, and the classes of the store that have no folder of photos: with `prune` they are dropped.
+    """
+    gone = tuple(sorted(folder.name for folder in (out / "features").iterdir() if folder.name not in made))
+    kept = {} if prune else {id: _count(out, id) for id in gone}
+    counts = dict(sorted((made | kept).items()))
+    store = FeatureStore(out, {"network": stores.describe_network(network), "precision": precision, "classes": counts})
+    lines = [json.dumps(item, ensure_ascii=False) + "\n" for item in store.unreadable()]
+    # A name that is not Unicode holds lone surrogates: escaped they are valid JSON, and valid UTF-8.
+    write_atomically(out / "unreadable.jsonl", "".join(lines).encode("utf-8", "backslashreplace"))
+    for id in gone if prune else ():
+        shutil.rmtree(out / "features" / id, ignore_errors=True)
+    stores.write_about(out, network, precision, counts)
+    return counts, gone
+
+
+def _count(out: Path, folder: str) -> list[int]:
+    """Photos and unreadable files of a class in the store; damaged blocks raise when they are read for use."""
+    blocks = [block for path in block_paths(out, folder) if (block := find_block(path)) is not None]
+    return [sum(len(block.photos) for block in blocks), sum(len(block.unreadable) for block in blocks)]
+
+
+def count_workers(asked: int | None) -> int:
+    """Processes that read photos: as many as asked for, else one for each CPU that this process may use, at most 8."""
+    if asked is not None:
+        return asked
+    cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(8, cpus // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))))
+
+
+@dataclass
+class _Draft:
+    """A block being made: rows arrive in any order, and with the last one it is written."""
+
+    path: Path
+    class_id: str
+    sources: list[Source]
+    rows: dict[int, np.ndarray | str]  # features, or why there are none
+
+
+class _Builder:
+    """One process's share of the classes."""
+
+    def __init__(self, photos: Path, out: Path, network: Network, precision: str, retry: bool, bar: Bar):
+        self.photos, self.out, self.network, self.retry, self.bar = photos, out, network, retry, bar
+        self.dtype, self.mark = PRECISIONS[precision], stores.mark_network(network)
+        self.counts: dict[str, list[int]] = {}  # class -> photos, unreadable
+        self.unlisted: list[str] = []
+        self.new = 0
+        self._asked: deque[list[tuple[_Draft, int]]] = deque()  # where the rows of the batches under way belong
+
+    def run(self, classes: list[str], batch: int, workers: int) -> None:
+        batches, started = self._batches(classes, batch), time.monotonic()
+        first = next(batches, None)
+        if first is None:  # nothing to do: no need for workers
+            return
+        loader = DataLoader(
+            _Reader(self.network.transform, batch),
+            batch_sampler=chain([first], batches),
+            num_workers=workers,
+            collate_fn=tuple,  # a batch stays as it is
+            pin_memory=self.network.device.type == "cuda",
+        )
+
+        def read() -> None:
+            for features, reasons in _run_network(self.network, loader):
+                self._take(features, reasons, self._asked.popleft())
+                rate = self.new / (time.monotonic() - started)
+                self.bar.advance(0, photos=f"{self.new:,}", rate=f"{rate:.0f}/s")
+
+        watch_workers(read, KEEP_GOING)
+
+    def _batches(self, classes: list[str], size: int) -> Iterator[list[str]]:
+        """Paths of the photos to read; planned one class at a time, as the workers need them."""
+        rows = chain.from_iterable(map(self._plan, classes))
+        while places := list(islice(rows, size)):
+            self._asked.append(places)
+            yield [os.path.join(self.photos, draft.class_id, draft.sources[row].name) for draft, row in places]
+
+    def _plan(self, class_id: str) -> Iterator[tuple[_Draft, int]]:
+        """Compare a class's photos with its blocks, keep what fits, and yield the photos to read."""
+        self.bar.advance(1)
+        self.counts[class_id] = [0, 0]
+        sources, broken = list_sources(self.photos / class_id)
+        if "" in broken and (had := _count(self.out, class_id))[0]:  # the folder cannot be read
+            self.counts[class_id] = had
+            self.unlisted.append(class_id)
+            return
+        starts = range(0, max(len(sources), 1), stores.BLOCK)
+        chunks = [sources[start : start + stores.BLOCK] for start in starts]
+        todo = {block_path(self.out, class_id, number): chunk for number, chunk in enumerate(chunks)}
+        known: dict[Source, np.ndarray | str] = {}
+        for path in {*todo, *(self.out / "features" / class_id).glob("*")}:
+            block = find_block(path)
+            if block is not None and block.sources() == todo.get(path) and not (self.retry and block.unreadable):
+                self._add(class_id, block)
+                del todo[path]
+                continue
+            if block is not None:
+                known |= dict(zip(block.photos, block.features, strict=True))
+                known |= {} if self.retry else dict(block.unreadable)
+            if path not in todo:  # more blocks than needed, and what an interrupted write left
+                path.unlink()
+        for path, files in todo.items():
+            rows = {row: broken.get(source.name, known.get(source)) for row, source in enumerate(files)}
+            draft = _Draft(path, class_id, files, {row: value for row, value in rows.items() if value is not None})
+            self._write_if_complete(draft)
+            yield from [(draft, row) for row, value in rows.items() if value is None]
+
+    def _take(self, features: np.ndarray, reasons: list[str | None], places: list[tuple[_Draft, int]]) -> None:
+        """Rows from the network, to their blocks."""
+        with np.errstate(over="ignore"):
+            rows = features.astype(self.dtype)
+        for (draft, row), why, exact, rounded in zip(places, reasons, features, rows, strict=False):  # the rest pads
+            if why is None and not np.isfinite(exact).all():
+                why = "the network's features of this photo are not finite"
+            if why is None and not np.isfinite(rounded).all():
+                name = f"{draft.class_id}/{draft.sources[row].name}"
+                raise UnseenError(f"{name}: its features are too large for fp16. Use the precision fp32.")
+            self.new += why is None
+            draft.rows[row] = rounded if why is None else why
+            self._write_if_complete(draft)
+
+    def _write_if_complete(self, draft: _Draft) -> None:
+        if len(draft.rows) < len(draft.sources):
+            return
+        rows = [(source, draft.rows[row]) for row, source in enumerate(draft.sources)]
+        readable = [(source, row) for source, row in rows if not isinstance(row, str)]
+        unreadable = [(source, why) for source, why in rows if isinstance(why, str)]
+        features = np.array([row for _, row in readable], self.dtype).reshape(-1, self.network.num_features)
+        block = Block(features, [source for source, _ in readable], unreadable, self.mark)
+        stores.write_block(draft.path, block)
+        self._add(draft.class_id, block)
+
+    def _add(self, class_id: str, block: Block) -> None:
+        self.counts[class_id][0] += len(block.photos)
+        self.counts[class_id][1] += len(block.unreadable)
+
+
+def list_sources(folder: Path) -> tuple[list[Source], dict[str, str]]:
+    """The files of a class folder, sorted by name, and why some cannot be examined; "" stands for the folder."""
+    try:
+        names = photos_in(folder)
+    except UnseenError as error:
+        return [Source("", -1, -1)], {"": str(error).removeprefix(f"{folder}: ")}
+    sources, broken = [], {}
+    for name in names:
+        try:
+            status = os.stat(os.path.join(folder, name))  # pathlib would take longer than the disk
+            sources.append(Source(name, status.st_size, status.st_mtime_ns))
+        except OSError as error:  # a link that leads nowhere or in a circle
+            sources.append(Source(name, -1, -1))
+            broken[name] = f"cannot be opened ({error.strerror})."
+    return sources, broken
+
+
+Read = tuple[torch.Tensor, list[str | None]]  # a batch of photos; for each, the reason if it could not be read
+
+
+def _run_network(network: Network, batches: Iterable[Read]) -> Iterator[tuple[np.ndarray, list[str | None]]]:
+    """Batches of photos -> features, in their order. On a CPU each thread has a batch of its own."""
+    threads, waiting = thread_count(network.device), deque()
+    with separate_threads(threads) as pool:
+        for pixels, reasons in batches:
+            waiting.append((pool.submit(lambda batch: network.features(batch).cpu().numpy(), pixels), reasons))
+            if len(waiting) > threads:
+                done, reasons = waiting.popleft()
+                yield done.result(), reasons
+        for done, reasons in waiting:
+            yield done.result(), reasons
+
+
+class _Reader(Dataset):
+    """Paths -> a batch of prepared photos, and for each path the reason if it could not be read; in a worker."""
+
+    def __init__(self, transform: PhotoTransform, batch: int):
+        self.transform, self.batch = transform, batch
+
+    def __getitems__(self, paths: list[str]) -> Read:
+        # Always a whole batch: networks may round differently for other batch sizes.
+        pixels = torch.zeros(self.batch, 3, self.transform.size, self.transform.size)
+        reasons: list[str | None] = [None] * len(paths)
+        for i, path in enumerate(paths):
+            try:
+                pixels[i] = self.transform.open(path)
+            except Exception as error:  # one odd photo among millions must not end the work
+                known = isinstance(error, UnreadablePhoto)
+                reasons[i] = error.why if known else f"cannot be prepared ({type(error).__name__}: {error})."
+        return shared(pixels), reasons

@@ -1,0 +1,457 @@
+"""`Model`: a bundle with its network, ready to use. `unseen.train()` and `unseen.load()` return one.
+
+One photo's way, from top to bottom:
+
+    features = model.features([photo])                  # read, transform, network       (`answers.photos`)
+    scorer = model.scorer(candidates)                   # which classes compete          (`answers.candidates`)
+                                                        # ... and how common they are    (`answers.prior`)
+    scores = scorer.scores(features)                    # projection . classifiers       (`answers.scores`)
+    masses = scorer.masses(features)                    # probabilities up the hierarchy (`answers.probability`)
+    nodes = scorer.verdicts(masses, confidence)         # how much detail is known       (`answers.probability`)
+    model.answers(features, k, candidates)              # all of it in words             (`answers.answer`)
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias, overload
+
+import numpy as np
+
+from unseen._util.devices import choose_device
+from unseen._util.names import slug
+from unseen._util.run import progress
+from unseen.answers.answer import Answer, Unreadable, answer_features
+from unseen.answers.candidates import resolve_candidates
+from unseen.answers.explain import Explanation, HeatMap, explain, map_heat
+from unseen.answers.photos import BATCH, PhotoFeatures, look_at, read_batch, read_one_class, work_through
+from unseen.answers.prior import COMMON, UNIFORM, Prior, PriorLike
+from unseen.answers.probability import CONFIDENCE, check_confidence
+from unseen.answers.scores import Scorer, check_shift
+from unseen.bundle import Bundle, grow, teach
+from unseen.errors import UnseenError
+from unseen.features.base import check_matrix
+from unseen.hierarchy.core import Hierarchy, Node
+from unseen.networks.base import Network
+from unseen.networks.loading import load_network
+from unseen.photos.reading import Source, UnreadablePhoto
+from unseen.training.default import DEFAULT_HIERARCHY, DEFAULT_METHOD, DEFAULT_NETWORK, default_bundle
+
+if TYPE_CHECKING:
+    from unseen.answers.listing import Entry, Listed
+    from unseen.bundle.records import CalibrationRecord, FinetuneRecord
+    from unseen.evaluation.protocol import Evaluation
+    from unseen.methods import Method
+    from unseen.training.settings import CalibrateSettings, FinetuneSettings, TrainSettings
+
+KEPT_LISTS = 4  # candidate lists whose classifiers and sums stay gathered
+Names: TypeAlias = str | Sequence[str]
+
+
+class Model:
+    r"""A classifier for photos that can also explain, measure, change and save itself.
+
+    The score of class u for a photo with features f (D numbers) is
+
+    .. math:: s_u = w_u \cdot p(f)
+
+    with the class's classifier :math:`w_u` and the method's projection p (both E numbers); most methods only append a 1
+    for the bias. Methods that change the model change it in place.
+
+    Here with a network that knows two fruits by their colour:
+
+    >>> from unseen.examples import fruits, photo
+    >>> model = fruits()
+    >>> [label.name for label in model.classify(photo("crimson"), candidates=["lemon", "raspberry"])]
+    ['raspberry', 'lemon']
+    >>> model.add("cranberry", parents="berry")
+    'cranberry'
+    >>> model.classify(photo("crimson"), k=1, candidates=["lemon", "lime", "cranberry"])[0].path
+    ('fruit', 'berry', 'cranberry')
+    """
+
+    def __init__(self, bundle: Bundle, network: Network | None = None, device: str = "auto"):
+        if network is not None:
+            bundle.take_network(network)
+        self.bundle, self.device = bundle, device
+        self.listed: tuple[Listed, ...] = ()  # the classes of `among`, which are then all that there are
+        self._network = network
+        self._scorers: dict[tuple, Scorer] = {}
+        self._lists: dict[tuple[Entry, ...], Model] = {}
+
+    def __repr__(self) -> str:
+        """
+        >>> from unseen.examples import fruits
+        >>> fruits()
+        Model: kin, 7 classes (2 seen), module/Sequential, not calibrated
+        """
+        bundle, calibrated = self.bundle, "calibrated" if self.bundle.calibration else "not calibrated"
+        classes = f"{len(self):,} classes ({len(bundle.seen):,} seen)"
+        return f"Model: {bundle.method}, {classes}, {bundle.network.name}, {calibrated}"
+
+    def __len__(self) -> int:
+        return len(self.candidates())
+
+    def __getstate__(self) -> dict[str, Any]:
+        kept = {name: getattr(self, name) for name in ("bundle", "device", "listed", "_network")}
+        return kept | {"_scorers": {}, "_lists": {}}
+
+    @property
+    def classes(self) -> list[str]:
+        """The ids of all classes that a photo may be called."""
+        return [self.bundle.ids[row] for row in self.candidates()]
+
+    # -- photos to answers -----------------------------------------------------------------------------------------
+
+    @overload
+    def classify(
+        self, photos: list[Source] | tuple[Source, ...], k: int = 5, candidates: Names = "any",
+        seen_shift: float | None = None, confidence: float = CONFIDENCE, prior: PriorLike | None = None,
+        *, show_progress: bool = False,
+    ) -> list[Answer | Unreadable]: ...  # fmt: skip
+    @overload
+    def classify(
+        self, photos: Source, k: int = 5, candidates: Names = "any",
+        seen_shift: float | None = None, confidence: float = CONFIDENCE, prior: PriorLike | None = None,
+        *, show_progress: bool = False,
+    ) -> Answer: ...  # fmt: skip
+    def classify(
+        self, photos: Source | list[Source] | tuple[Source, ...], k: int = 5, candidates: Names = "any",
+        seen_shift: float | None = None, confidence: float = CONFIDENCE, prior: PriorLike | None = None,
+        *, show_progress: bool = False,
+    ) -> Answer | list[Answer | Unreadable]:  # fmt: skip
+        """The answer for a photo: verdict and k best labels; for a list of photos, a list with an entry for each.
+
+        A verdict is right with probability `confidence`. A single photo that cannot be read raises UnseenError; in a
+        list, `Unreadable` stands in its place. `seen_shift`: see `scores`. `prior`: see `prior`.
+        """
+        if isinstance(photos, (list, tuple)):
+            return list(self.stream(photos, k, candidates, seen_shift, confidence, prior, show_progress=show_progress))
+        scorer = self._checked_scorer(k, candidates, seen_shift, confidence, prior)
+        read = read_batch(self.network, [photos])
+        for unreadable in read.unreadable.values():
+            raise UnreadablePhoto(unreadable.photo, unreadable.why)
+        return next(answer_features(self.bundle, scorer, read.matrix, k, seen_shift, confidence))
+
+    def stream(
+        self, photos: Sequence[Source], k: int = 5, candidates: Names = "any",
+        seen_shift: float | None = None, confidence: float = CONFIDENCE, prior: PriorLike | None = None,
+        *, show_progress: bool = False,
+    ) -> Iterator[Answer | Unreadable]:  # fmt: skip
+        """What `classify` returns for a list, one by one as photos are done: any number of them."""
+        scorer = self._checked_scorer(k, candidates, seen_shift, confidence, prior)
+        bundle, network = self.bundle, self.network
+        _ = scorer.sums  # gathered once, and not by each thread
+
+        def work(photos: Sequence[Source]) -> list[Answer | Unreadable]:
+            read = read_batch(network, photos)
+            answers = answer_features(bundle, scorer, read.matrix, k, seen_shift, confidence)
+            return [read.unreadable.get(place) or next(answers) for place in range(len(photos))]
+
+        def each() -> Iterator[Answer | Unreadable]:
+            done, started, enabled = 0, time.monotonic(), show_progress and len(photos) > BATCH
+            with progress("Looking at photos", len(photos), enabled=enabled) as bar:
+                for batch in work_through(photos, work, network.device):
+                    done += len(batch)
+                    bar.advance(len(batch), rate=f"{done / (time.monotonic() - started):.0f}/s")
+                    yield from batch
+
+        return each()
+
+    def classify_features(
+        self, features: Any, k: int = 5, candidates: Names = "any",
+        seen_shift: float | None = None, confidence: float = CONFIDENCE, prior: PriorLike | None = None,
+    ) -> list[Answer]:  # fmt: skip
+        """An answer for each row of features (n x D) that come from elsewhere: no photo and no network is needed."""
+        matrix = check_matrix(features, width=self.bundle.network.num_features)
+        return self.answers(matrix, k, candidates, seen_shift, confidence, prior)
+
+    def answers(
+        self, features: np.ndarray, k: int = 5, candidates: Names = "any",
+        seen_shift: float | None = None, confidence: float = CONFIDENCE, prior: PriorLike | None = None,
+    ) -> list[Answer]:  # fmt: skip
+        """The answer for each row of features, with its k best labels."""
+        scorer = self._checked_scorer(k, candidates, seen_shift, confidence, prior)
+        return list(answer_features(self.bundle, scorer, np.atleast_2d(features), k, seen_shift, confidence))
+
+    def _checked_scorer(
+        self, k: int, candidates: Names, seen_shift: float | None, confidence: float, prior: PriorLike | None
+    ) -> Scorer:
+        """A wrong name or number is reported before photos are read."""
+        if k < 1:
+            raise UnseenError(f"k must be 1 or more, not {k}.")
+        check_confidence(confidence)
+        check_shift(seen_shift)
+        return self.scorer(candidates, prior=prior)
+
+    def predict_proba(self, photos: Any, candidates: Names = "any", prior: PriorLike | None = None) -> np.ndarray:
+        """n x C: probabilities of the candidates, by default of `classes`, for photos or rows of features (n x D).
+
+        Columns are in the order of `self.candidates(...)`: that of a list or a file, or else of the hierarchy.
+
+        >>> from unseen.examples import fruits, photo
+        >>> fruits().predict_proba([photo("crimson"), photo("lime")]).shape
+        (2, 7)
+        """
+        width, scorer = self.bundle.network.num_features, self.scorer(candidates, prior=prior)
+        if not (isinstance(photos, np.ndarray) and photos.ndim == 2 and photos.shape[1] == width):
+            photos = self.features(photos if isinstance(photos, (list, tuple)) else [photos])
+        return scorer.in_given_order(scorer.probabilities(photos), 0.0)
+
+    def among(self, names: Iterable[Entry]) -> Model:
+        """A model that knows these classes only, by name or id, each perhaps with what it looks like.
+
+        Names are found in the hierarchy and in WordNet; others are new classes, placed and predicted in memory.
+        `listed` of the new model says what each name means. This one stays as it is.
+
+        >>> from unseen.examples import fruits, photo
+        >>> among = fruits().among(["lemon", "raspberry"])
+        >>> among.classify(photo("crimson"))[0].name, [item.id for item in among.listed]
+        ('raspberry', ['lemon', 'raspberry'])
+        """
+        key = tuple(names)
+        model = self._lists.get(key)
+        if model is None:
+            from unseen.answers.listing import find_list  # with scipy, which no photo needs
+
+            bundle, listed = find_list(self.bundle, key)
+            model = self.with_bundle(bundle)
+            model.listed = tuple(listed)
+            for oldest in list(self._lists)[: 1 - KEPT_LISTS]:
+                self._lists.pop(oldest, None)
+            self._lists[key] = model
+        return model
+
+    # -- the steps between -----------------------------------------------------------------------------------------
+
+    @cached_property
+    def network(self) -> Network:
+        """The network, loaded on first use."""
+        return (self._network or self.bundle.load_network()).to(self._torch_device)
+
+    @cached_property
+    def _torch_device(self) -> Any:
+        return choose_device(self.device)
+
+    def look_at(self, photos: Sequence[Source], batch: int = BATCH, show_progress: bool = False) -> PhotoFeatures:
+        """Features of photos: paths, bytes, PIL images, arrays or tensors; what cannot be read is listed apart."""
+        return look_at(self.network, photos, batch, show_progress)
+
+    def features(self, photos: Sequence[Source], batch: int = BATCH) -> np.ndarray:
+        """Features (n x D) of photos, all of which must be readable."""
+        read = self.look_at(photos, batch)
+        for first in read.unreadable.values():
+            raise UnreadablePhoto(first.photo, first.why)
+        return read.matrix
+
+    def candidates(self, names: Names = "any", with_seen: bool = False) -> np.ndarray:
+        """Rows of the classes that a photo may be assigned to; see `unseen.answers.candidates` for the names."""
+        return self.scorer(names, with_seen).given
+
+    @property
+    def prior(self) -> Prior:
+        """How probable classes are before anyone sees the photo, where no other prior is asked for.
+
+        Set it to "common" (the default: unseen classes with common names are more probable), "uniform", a file of
+        weights, or weights by id or name; it is saved with the model. A weight holds for all below a node, 0 excludes.
+
+        >>> from unseen.examples import fruits, photo
+        >>> model = fruits()
+        >>> model.prior = {"berry": 0}
+        >>> [label.name for label in model.classify(photo("crimson"), candidates=["lemon", "raspberry"])]
+        ['lemon']
+        """
+        return COMMON if self.bundle.prior is None else Prior.from_json(self.bundle.prior)
+
+    @prior.setter
+    def prior(self, prior: PriorLike) -> None:
+        self.replace_bundle(self.bundle.change(prior=Prior.read(prior, self.bundle.hierarchy).to_json()))
+
+    def scorer(self, candidates: Names = "any", with_seen: bool = False, prior: PriorLike | None = None) -> Scorer:
+        """The scorer of these candidates; those of the last few lists are kept."""
+        chosen = self.prior if prior is None else Prior.read(prior, self.bundle.hierarchy)
+        if candidates == "any" and self.listed:
+            candidates = [item.id for item in self.listed]
+        key = (candidates if isinstance(candidates, str) else tuple(candidates), with_seen, chosen)
+        scorer = self._scorers.get(key)
+        if scorer is None:
+            rows = resolve_candidates(self.bundle, candidates, with_seen)
+            scorer = Scorer(self.bundle, rows, self._torch_device, chosen)
+            for oldest in list(self._scorers)[: 1 - KEPT_LISTS]:
+                self._scorers.pop(oldest, None)
+            self._scorers[key] = scorer
+        return scorer
+
+    def scores(self, features: np.ndarray, candidates: Names = "any", seen_shift: float = 0.0) -> np.ndarray:
+        """The method's scores (n x C) of features over the candidates, in the order of `self.candidates(...)`.
+
+        `seen_shift` is taken off the seen classes' scores (calibrated stacking): more of it favours unseen ones.
+        A class for which the method has no answer scores -inf.
+        """
+        scorer = self.scorer(candidates, prior=UNIFORM)
+        return scorer.in_given_order(scorer.scores(np.atleast_2d(features), seen_shift), -np.inf)
+
+    def explain(self, id: str, n: int = 5) -> Explanation:
+        """The seen classes that a class borrows its classifier from, and the way to them in the hierarchy."""
+        return explain(self.bundle, id, n)
+
+    def heatmap(self, photo: Source, id: str, instead_of: str | None = None) -> HeatMap:
+        """Where in the photo the score of a class, by id or name, comes from; with `instead_of`, why not that other."""
+        ids = [self.bundle.hierarchy.resolve(one) for one in (id, instead_of) if one is not None]
+        heat, *other = map_heat(self.bundle, self.network, photo, ids)
+        return heat.minus(other[0]) if other else heat
+
+    # -- measuring, changing, saving -------------------------------------------------------------------------------
+
+    def evaluate(self, photos: Any, candidates: Names = "unseen", **options: Any) -> Evaluation:
+        """Hit@k and verdicts on photos by class; `unseen.evaluation.protocol.evaluate` has the options."""
+        from unseen.evaluation.protocol import evaluate
+
+        return evaluate(self, photos, candidates, **options)
+
+    def calibrate(
+        self, photos: Any, settings: CalibrateSettings | None = None, **options: Any
+    ) -> CalibrationRecord | None:
+        """Fit probabilities on photos of seen classes; `unseen.training.calibrate.calibrate` has the options."""
+        from unseen.training.calibrate import calibrate
+
+        self.replace_bundle(calibrate(self, photos, settings, **options))
+        return self.bundle.calibration
+
+    def finetune(
+        self, photos: str | Path, settings: FinetuneSettings | None = None, **options: Any
+    ) -> FinetuneRecord | None:
+        """Train the network under the predicted classifiers; `unseen.training.stage2.finetune` has the options."""
+        from unseen.training.stage2 import finetune
+
+        self.replace_bundle(finetune(self, photos, settings, **options))
+        self.bundle.take_network(self.network)
+        return self.bundle.finetuning
+
+    def add(
+        self,
+        name: Names = (),
+        parents: Names = (),
+        definition: str = "",
+        id: str | None = None,
+        vectors: Any = None,
+        looks: str = "",
+    ) -> str:
+        """Add a class by name (or names) and parents; it takes part in the answers at once. Returns its id.
+
+        `looks` says in a sentence or two what it looks like in photos: shape, colours, parts, setting.
+
+        For a WordNet id the rest may be left out: `model.add(id="n02456645")`. `vectors`: a file or a callable, where
+        the bundle cannot load its sources by name.
+        """
+        names = (name,) if isinstance(name, str) else tuple(name)
+        if not names and id is None:
+            raise UnseenError("a new class needs a name, or the id of a WordNet noun")
+        new = Node(id or slug(names[0]), names, parents, definition, looks)
+        self.replace_bundle(grow.add(self.bundle, [new], vectors))
+        return new.id
+
+    def remove(self, *classes: str) -> None:
+        """Remove classes, by id or name; their children go to their parents. Seen classes cannot be removed."""
+        ids = [self.bundle.hierarchy.resolve(one) for one in classes]
+        self.replace_bundle(grow.remove(self.bundle, ids))
+
+    def rename(self, name: str, *names: str) -> None:
+        """Give a class, by id or name, other names, the one to show first. Its classifier stays."""
+        self.replace_bundle(grow.rename(self.bundle, self.bundle.hierarchy.resolve(name), names))
+
+    def teach(self, name: str, photos: Source | Sequence[Source]) -> int:
+        """Teach a class, by id or name, with a photo, several, or a folder of them, in addition to what it was taught
+        before. Returns the number of its photos so far. If one cannot be read, UnseenError, and nothing is taught."""
+        id = self.bundle.hierarchy.resolve(name)
+        self.replace_bundle(teach.teach(self.bundle, {id: read_one_class(self, photos)}))
+        return self.bundle.taught[id].photos
+
+    def forget(self, name: str) -> None:
+        """Forget the photos of a class: restores its classifier from before teaching."""
+        self.replace_bundle(teach.forget(self.bundle, [self.bundle.hierarchy.resolve(name)]))
+
+    def export(self, kind: str, out: str | Path, candidates: Names = "any", half: bool = False) -> dict[str, Any]:
+        """Write the model for elsewhere: onnx, torch or timm; `unseen.export` has the details."""
+        from unseen.export import export
+
+        return export(self, kind, out, candidates, half)
+
+    def save(self, path: str | Path, precision: str = "fp32", overwrite: bool = False) -> Path:
+        """Write the bundle with all its classes; see `unseen.Bundle.save`."""
+        return self.bundle.save(path, precision, overwrite)
+
+    def replace_bundle(self, bundle: Bundle) -> None:
+        """Use another bundle for the same network."""
+        self.bundle = bundle
+        self._scorers.clear()
+        self._lists.clear()
+
+    def with_bundle(self, bundle: Bundle) -> Model:
+        """Another bundle for the same network, as a model of its own."""
+        return Model(bundle, self.network, self.device)
+
+
+def train(
+    hierarchy: str | Path | Hierarchy = DEFAULT_HIERARCHY,
+    network: str | Network = DEFAULT_NETWORK,
+    method: str | Method = DEFAULT_METHOD,
+    vectors: Any = None,
+    settings: TrainSettings | None = None,
+    **options: Any,
+) -> Model:
+    """Predict a classifier for every class of a hierarchy.
+
+    Args:
+        hierarchy: A built-in hierarchy by name, a file, or a `Hierarchy`.
+        network: The network by name, or loaded with `unseen.load_network` or `unseen.from_module`.
+        method: A name, or a method.
+        vectors: Built-in class vectors by name, a file of word vectors, a callable; None: what suits the method.
+        settings: Hold-out, precision and the like.
+        **options: `out`, `overwrite` and `run` of `unseen.training.stage1.train`, and the settings of the method.
+
+    >>> import unseen
+    >>> from unseen.examples import fruit_network
+    >>> fruits = unseen.Hierarchy.from_edges([("strawberry", "fruit"), ("lime", "fruit"), ("lemon", "fruit")])
+    >>> unseen.train(fruits, fruit_network(), "structural", "glove", decay=0.5).classes
+    ['strawberry', 'fruit', 'lime', 'lemon']
+    """
+    run, loaded = options.get("run"), load_network(network) if isinstance(network, str) else network
+    from unseen.training import stage1  # with scipy, which no photo needs
+
+    bundle = stage1.train(hierarchy, loaded, method, vectors, settings, **options)
+    return Model(bundle, loaded, "auto" if run is None else run.device)
+
+
+def load(
+    bundle: str | Path | Bundle | None = None,
+    network: Network | None = None,
+    device: str = "auto",
+    trust_code: bool = False,
+) -> Model:
+    """The model of a bundle.
+
+    Args:
+        bundle: Its file, or the bundle; None: the default one, made on first use and kept in the cache.
+        network: The network, if the bundle cannot load it by name.
+        device: cpu, cuda and the like; auto takes a GPU if there is one.
+        trust_code: Let the bundle import your own module that it names as its network or method. Which file that
+            is goes to standard error. Without it such a bundle raises an error when its network is needed.
+
+    >>> import unseen
+    >>> from unseen.examples import fruits
+    >>> model = fruits()
+    >>> place = model.save("fruits")
+    >>> len(unseen.load("fruits", model.network))  # a network in memory is passed again
+    7
+    """
+    if bundle is None:
+        bundle = default_bundle()
+    if not isinstance(bundle, Bundle):
+        bundle = Bundle.load(bundle, trust_code=trust_code)
+    elif trust_code:
+        bundle.trust_code = True
+    return Model(bundle, network, device)

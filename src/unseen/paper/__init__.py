@@ -1,0 +1,1 @@
+"""The paper's tables as recipes: which data there are, trainings that tables share, reports."""

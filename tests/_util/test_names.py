@@ -1,0 +1,48 @@
+"""Names that are safe as ids and as folders."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from unseen._util.names import slug
+
+
+@pytest.mark.parametrize(
+    ("name", "made"),
+    [
+        ("Rescue Drone", "rescue-drone"),
+        ("a/b\\c", "a-b-c"),
+        ("Ölofen 3", "ölofen-3"),
+        ("  snake_case  ", "snake_case"),
+        ("日本", "日本"),
+        ("हिन्दी", "हिन्दी"),  # letters with the marks that belong to them
+        ("e\u0301tat", "état"),  # the same letter, written in two ways
+        ("ﬁne ①", "fine-1"),
+        ("../../etc", "etc"),
+        (".hidden", "hidden"),
+        ("C:\\x", "c-x"),
+        ("!!!", "class"),
+        ("", "class"),
+        ("\x00", "class"),
+        ("\ud800", "class"),
+        ("CON", "con-class"),
+        ("com¹", "com1-class"),
+        ("con fig", "con-fig"),
+        ("x" * 500, "x" * 60),
+        ("x" * 59 + " y", "x" * 59),
+    ],
+)
+def test_slugs(name, made):
+    assert slug(name) == made
+
+
+@given(st.text(st.characters()))
+@example("İ")
+@example("x" * 60 + "-")
+def test_any_name_gives_a_harmless_one(name):
+    made = slug(name)
+    assert slug(made) == made
+    assert 1 <= len(made) <= 60 and len(made.encode()) <= 255
+    assert made[0] not in ".-" and not set(made) & set('/\\:*?"<>|. \0\n')

@@ -1,0 +1,76 @@
+"""A list of names: which sense of each, which are new, and what the model then chooses among."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from unseen.answers.listing import SenseFinder, find_list, read_list, split_hint
+from unseen.errors import UnseenError
+from unseen.examples import fruits, photo
+from unseen.hierarchy.core import Hierarchy
+
+
+@pytest.fixture(scope="module")
+def finder() -> SenseFinder:
+    return SenseFinder(Hierarchy.imagenet())
+
+
+@pytest.mark.parametrize(
+    ("names", "definition"),
+    [
+        ("crane, heron, stork", "wading bird"),
+        ("crane, bulldozer, excavator", "lifts and moves"),
+        ("mouse, rat, squirrel", "rodents"),
+        ("mouse, keyboard, monitor", "electronic device"),
+        ("kiwi, apple, orange", "fruit"),
+        ("kiwi, emu, ostrich", "flightless bird"),
+        ("bat, owl, moth", "mammal"),
+        ("plate, fork, cup", "dish on which food"),
+        ("otter, seal, walrus", "carnivorous mammal"),  # and no furs
+        ("cat, dog, rocket", "feline mammal"),  # and no guy
+        ("crane (machine), heron", "lifts and moves"),
+    ],
+)
+def test_the_commonest_sense_that_fits_the_others(finder, names, definition):
+    senses = {text: finder.senses(text) for text in read_list(names)}
+    first = finder.best(next(iter(senses)), senses)
+    assert definition in finder.of(first.id).definition(first.id)
+
+
+def test_an_id_a_plural_and_what_nobody_knows(finder):
+    assert finder.senses("n02012849") == ["n02012849"]
+    assert finder.senses("poodles") == finder.senses("poodle")
+    assert finder.senses("wheelie bin") == []
+    assert finder.senses("robin (car)") == []  # a new class, below car
+    assert split_hint("crane (machine)") == ("crane", "machine")
+
+
+def test_a_list_is_read_from_commas_lines_and_tables(tmp_path):
+    assert read_list("okapi, cup holder ,,quokka") == ["okapi", "cup holder", "quokka"]
+    file = tmp_path / "list.txt"
+    file.write_text("okapi\ncup holder\nwheelie bin\ttall green bin on two wheels\n")
+    assert read_list(str(file)) == ["okapi", "cup holder", ("wheelie bin", "tall green bin on two wheels")]
+    table = tmp_path / "list.csv"
+    table.write_text('name,looks\nokapi,\nbin,"tall, green"\n')
+    assert read_list(str(table)) == ["okapi", ("bin", "tall, green")]
+
+
+def test_new_names_are_predicted_in_memory_and_the_model_stays():
+    model = fruits()
+    before = len(model)
+    among = model.among(["lemon", "cranberry (berry)", "lime", "lemon"])
+    assert [(item.id, item.new) for item in among.listed] == [("lemon", False), ("cranberry", True), ("lime", False)]
+    assert among.classes and set(among.classes) == {"lemon", "cranberry", "lime"}
+    assert among.classify(photo("crimson"))[0].id == "cranberry"
+    assert np.allclose(among.predict_proba([photo("crimson")]).sum(), 1)
+    assert len(model) == before and model.listed == ()
+    assert model.among(["lemon", "cranberry (berry)", "lime", "lemon"]) is among  # kept for the next photo
+
+
+def test_mistakes_are_named():
+    bundle = fruits().bundle
+    with pytest.raises(UnseenError, match="the list is empty"):
+        find_list(bundle, [])
+    with pytest.raises(UnseenError, match=r"'zeppelin' is no class of it.*'zeppelin \(PARENT\)'"):
+        find_list(bundle, ["lemon", "zeppelin"])

@@ -1,0 +1,191 @@
+"""Photos in, labels out."""
+
+from __future__ import annotations
+
+import io
+import pickle
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import unseen
+from support.bundles import DOG, GIRAFFE, OKAPI, SEEN, ZEBRA, small_bundle, small_network, small_photo
+from unseen.answers.answer import Answer, Unreadable
+from unseen.answers.probability import Verdict
+from unseen.bundle import add
+from unseen.errors import UnseenError
+from unseen.model import Model
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    return Model(small_bundle("kin"), small_network(), device="cpu")
+
+
+def as_bytes(photo: Image.Image) -> bytes:
+    file = io.BytesIO()
+    photo.save(file, "PNG")
+    return file.getvalue()
+
+
+def test_features_need_neither_photo_nor_network(model):
+    alone = Model(model.bundle, device="cpu")  # a network in memory: it could not be loaded
+    features = model.features([small_photo(0), small_photo(1)])
+    assert alone.classify_features(features, k=3) == model.classify([small_photo(0), small_photo(1)], k=3)
+    assert len(alone.classify_features(features[0].tolist())) == 1
+    with pytest.raises(UnseenError, match="rows of 3 features, but the bundle is for 8"):
+        alone.classify_features(np.zeros((2, 3)))
+
+
+def test_what_was_added_are_own_candidates():
+    bundle = add(small_bundle("structural"), [unseen.Node("labradoodle", "labradoodle", [DOG])])
+    grown = Model(bundle, small_network(), device="cpu")
+    assert [label.id for label in grown.classify(small_photo(), candidates="own")] == ["labradoodle"]
+    both = {label.id for label in grown.classify(small_photo(), k=20, candidates="own+seen")}
+    assert both == {"labradoodle", *SEEN}
+
+
+def test_labels_are_the_best_scores(model):
+    labels = model.classify(small_photo(), k=7, prior="uniform")
+    features = model.features([small_photo()])
+    scores = np.append(features[0], 1) @ model.bundle.solution.classifiers.T
+    scores[~model.bundle.is_class] = -np.inf
+    best = np.argsort(-scores, kind="stable")[:7]
+    assert [label.id for label in labels] == [model.bundle.ids[row] for row in best]
+    assert [label.score for label in labels] == pytest.approx(scores[best].tolist(), abs=1e-5)
+    for label in labels:
+        assert label.seen == (label.id in SEEN) and label.path[-1] == label.name == model.bundle.hierarchy.name(
+            label.id
+        )
+        assert label.trust is None if label.seen else 0 <= label.trust <= 1
+    assert labels[0].as_dict()["id"] == labels[0].id
+
+
+def test_a_photo_may_come_in_any_form(model, tmp_path):
+    photo = small_photo()
+    photo.save(tmp_path / "p.png")
+    expected = model.classify(photo)
+    for form in (tmp_path / "p.png", str(tmp_path / "p.png"), as_bytes(photo), np.asarray(photo)):
+        assert model.classify(form) == expected
+    several = model.classify([photo, as_bytes(small_photo(1))])
+    assert len(several) == 2 and [label.id for label in several[0]] == [label.id for label in expected]
+    assert model.classify([]) == []
+
+
+def test_answers_do_not_depend_on_the_batch(model):
+    photos = [small_photo(seed) for seed in range(5)]
+    assert np.allclose(model.features(photos, batch=2), model.features(photos), atol=1e-6)
+
+
+def test_candidates_limit_the_answers(model):
+    assert {label.id for label in model.classify(small_photo(), 99, "seen")} == set(SEEN)
+    assert not any(label.seen for label in model.classify(small_photo(), 99, "unseen"))
+    assert [label.id for label in model.classify(small_photo(), 9, [DOG, OKAPI])] in ([DOG, OKAPI], [OKAPI, DOG])
+    below = {label.id for label in model.classify(small_photo(), 99, "subtree:giraffe")}
+    assert below == {GIRAFFE, OKAPI}  # WordNet has the okapi among the giraffes
+    with pytest.raises(UnseenError, match="k must be"):
+        model.classify(small_photo(), 0)
+    with pytest.raises(UnseenError, match="no candidates named 'some'"):
+        model.classify(small_photo(), candidates="some")
+
+
+def test_a_shift_takes_seen_classes_down(model):
+    features = model.features([small_photo()])
+    plain, shifted = model.scores(features), model.scores(features, seen_shift=2.5)
+    seen = model.bundle.is_seen[model.candidates("any")]
+    assert np.allclose(plain[:, seen] - 2.5, shifted[:, seen], atol=1e-5)
+    assert np.array_equal(plain[:, ~seen], shifted[:, ~seen])
+    assert not any(label.seen for label in model.answers(features, 3, seen_shift=1e6)[0])
+    assert np.array_equal(model.scores(features), plain)  # nothing of the shift is kept
+
+
+def test_classes_without_an_answer_never_come(model):
+    alone = Model(small_bundle("network"), small_network(), device="cpu")
+    features = alone.features([small_photo()])
+    assert {label.id for label in alone.answers(features, 99)[0]} == set(SEEN)
+    assert alone.answers(features, 3, "unseen") == [Answer((), Verdict.unknown(31))]
+    assert np.isneginf(alone.scores(features, "unseen")).all()
+    logits = alone.scores(features, "seen")[0]
+    own = np.append(features[0], 1) @ small_network().classifiers().T
+    order = [list(SEEN).index(alone.bundle.ids[row]) for row in alone.candidates("seen")]
+    assert logits == pytest.approx(own[order], abs=1e-5)
+
+
+def test_an_unreadable_photo_does_not_lose_the_list(model, tmp_path):
+    path = tmp_path / "p.jpg"
+    path.write_text("no photo")
+    first, second = small_photo(), small_photo(1)
+    found = model.classify([path, first, b"", as_bytes(second), 7])
+    wrong = found[0]
+    assert (
+        wrong.photo == str(path)
+        and wrong.why.startswith("is not a picture")
+        and found[0].as_dict() == {"photo": wrong.photo, "why": wrong.why}
+    )
+    for photo, answer in ((first, found[1]), (second, found[3])):
+        assert [label.id for label in answer] == [label.id for label in model.classify(photo)]
+    assert found[2] == Unreadable("the photo", "is empty (0 bytes).")
+    assert isinstance(found[4], Unreadable) and "not int" in found[4].why
+    assert model.classify([path]) == [wrong]
+    many = [path if place % 3 == 0 else first for place in range(70)]  # several batches
+    assert [isinstance(answer, Unreadable) for answer in model.classify(many, k=1)] == [p is path for p in many]
+
+
+def test_an_answer_is_its_labels(model):
+    answer = model.classify(small_photo(), k=3)
+    assert isinstance(answer, Answer) and len(answer) == 3 and list(answer) == list(answer.labels)
+    assert answer[0] == answer.labels[0] and answer[-1] in answer and answer[:2] == answer.labels[:2]
+    told = answer.as_dict()
+    assert told["labels"] == [label.as_dict() for label in answer] and told["verdict"] == answer.verdict.as_dict()
+    assert not Answer((), Verdict.unknown(3))
+
+
+def test_a_wrong_name_is_told_before_photos_are_read(model):
+    with pytest.raises(UnseenError, match="no candidates named 'some'"):
+        model.classify("none.jpg", candidates="some")
+
+
+def test_another_network_is_refused():
+    with pytest.raises(UnseenError, match="made for other weights"):
+        Model(small_bundle("kin"), small_network(seed=1))
+
+
+def test_saved_and_loaded_it_answers_the_same(model, tmp_path):
+    again = unseen.load(model.save(tmp_path / "b"), network=small_network(), device="cpu")
+    assert again.classify(small_photo()) == model.classify(small_photo())
+    assert again.explain(OKAPI) == model.explain(OKAPI)
+
+
+def test_growth_is_seen_at_once(model):
+    grown = Model(model.bundle, small_network(), device="cpu")
+    before = grown.classify(small_photo(), 99, prior="uniform")
+    grown.add(["forest giraffe", "o'api"], parents=GIRAFFE, definition="it is shy", id="fg")
+    after = grown.classify(small_photo(), 99, prior="uniform")
+    assert {label.id for label in after} - {label.id for label in before} == {"fg"}
+    assert [(label.id, label.score) for label in after if label.id != "fg"] == [
+        (label.id, label.score) for label in before
+    ]
+    assert grown.bundle.hierarchy.lemmas[-1] == ("forest giraffe", "o'api") and ZEBRA in grown.bundle.ids
+
+
+def test_probabilities_of_all_classes(model):
+    photos = [small_photo(0), small_photo(1)]
+    probabilities = model.predict_proba(photos)
+    assert probabilities.shape == (2, len(model)) and len(model.classes) == len(model)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1, rtol=1e-5)
+    assert np.array_equal(model.predict_proba(model.features(photos)), probabilities)
+    answer = model.classify(photos[0], k=1)
+    assert model.classes[int(probabilities[0].argmax())] == answer[0].id
+    assert answer.probability(answer[0].id) >= answer[0].probability
+
+
+def test_a_model_and_its_answers_can_be_pickled_after_use(model):
+    answer = model.classify(small_photo())
+    again = pickle.loads(pickle.dumps(model))
+    assert again.classify(small_photo()) == answer and len(pickle.dumps(answer)) < 20_000
+    assert pickle.loads(pickle.dumps(answer)).nodes.items() == answer.nodes.items()
+
+
+def test_it_says_what_it_is(model):
+    assert repr(model) == "Model: kin, 37 classes (6 seen), module/TinyNetwork, not calibrated"

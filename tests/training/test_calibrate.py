@@ -1,0 +1,171 @@
+"""The shift and the novelty threshold are chosen on hidden seen classes, and never on photos of unseen ones."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from support import tiny_network
+from support.command_line import run_command
+from support.problems import PARENTS, SEEN, make_hierarchy
+from support.stores import FakeStore
+from unseen._util.run import Run
+from unseen.bundle import Bundle
+from unseen.errors import UnseenError
+from unseen.model import Model
+from unseen.training import calibrate as calibration
+from unseen.training.calibrate import calibrate
+from unseen.training.settings import CalibrateSettings, TrainSettings
+from unseen.training.stage1 import train
+from unseen.vectors.class_vectors import load_vectors
+
+HOLDOUT = 0.4  # two of the five seen classes
+SETTINGS = CalibrateSettings(HOLDOUT, "unseen")
+
+
+@pytest.fixture(autouse=True)
+def hide_once(monkeypatch):
+    """Nothing here depends on how often classes are hidden, which is what takes the time."""
+    monkeypatch.setattr(calibration, "HIDINGS", (1, 1))
+
+
+@pytest.fixture(scope="module")
+def network():
+    return tiny_network.build()
+
+
+@pytest.fixture(scope="module")
+def bundle(network) -> Bundle:
+    return train(make_hierarchy(), network, "kin", load_vectors("glove"), run=quiet())
+
+
+def quiet() -> Run:
+    return Run(show_progress=False, device="cpu")
+
+
+def photos_of(ids, each: int = 6, seed: int = 0) -> FakeStore:
+    rng = np.random.default_rng(seed)
+    names = [id for id in ids for _ in range(each)]
+    return FakeStore(rng.normal(size=(len(names), tiny_network.FEATURES)), names)
+
+
+def choose(bundle, network, photos):
+    return calibrate(Model(bundle, network), photos, SETTINGS, run=quiet()).calibration
+
+
+def test_unseen_photos_change_nothing(bundle, network):
+    """The same choice to the last digit, with any photos of unseen classes beside those of seen ones."""
+    seen = photos_of(SEEN)
+    other = photos_of([id for id in PARENTS if id not in SEEN], seed=1)
+    mixed = FakeStore(np.concatenate([other.features * 9, seen.features]), other.ids + seen.ids)
+    alone, beside = choose(bundle, network, seen), choose(bundle, network, mixed)
+    assert alone == beside
+    assert alone.photos == len(seen.ids)
+    assert alone.hidden_classes == 2
+
+
+def test_the_shift_is_the_best_on_hidden_classes(bundle, network):
+    """No other shift gives a better harmonic mean on them: tried one by one, with a plain count."""
+    photos = photos_of(SEEN, each=20)
+    chosen = choose(bundle, network, photos)
+    helper = train(bundle.hierarchy, network, "kin", load_vectors("glove"), TrainSettings(holdout=HOLDOUT), run=quiet())
+    points = np.hstack([photos.features, np.ones((len(photos.ids), 1), np.float32)])
+    rows = np.arange(len(bundle))
+    scores, own = points @ helper.solution.classifiers.T, bundle.hierarchy.indices(photos.ids)
+
+    def harmonic(shift: float) -> float:
+        best = rows[np.argmax(scores - shift * helper.is_seen, axis=1)]
+        right = best == own
+        seen, hidden = (
+            np.mean([right[own == c].mean() for c in np.unique(own) if helper.is_seen[c] == is_seen])
+            for is_seen in (True, False)
+        )
+        return 100 * 2 * seen * hidden / (seen + hidden) if seen + hidden else 0.0
+
+    assert harmonic(chosen.seen_shift) == pytest.approx(chosen.harmonic_on_hidden, abs=0.02)
+    assert chosen.harmonic_on_hidden >= max(harmonic(s) for s in np.linspace(-3, 3, 301)) - 0.02
+    assert harmonic(0.0) == pytest.approx(chosen.harmonic_without, abs=0.02)
+
+
+def test_a_problem_with_a_known_answer(network, bundle):
+    """Photos are their class's own known classifier, so that the network is surest of those it knows."""
+    direction = network.classifiers()[:, :-1]
+    direction /= np.linalg.norm(direction, axis=1, keepdims=True)
+    features = np.repeat(40 * direction, 3, axis=0)
+    chosen = choose(bundle, network, FakeStore(features, [id for id in SEEN for _ in range(3)]))
+    assert chosen.novelty_auroc > 0.8
+    assert 0 < chosen.novelty_threshold <= 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("learned_from", ["features", "classifiers"])
+def test_the_model_without_hidden_classes_learns_as_the_bundle_did(network, monkeypatch, learned_from):
+    """sync can learn from photos or without: the shift of one says nothing of the other."""
+    photos, helpers = photos_of(SEEN), []
+    features = photos.seen_matrix(SEEN) if learned_from == "features" else None
+    bundle = train(make_hierarchy(), network, "sync", "glove", TrainSettings(features=features), run=quiet())
+
+    def noted(*args, **options):
+        helpers.append(train(*args, **options))
+        return helpers[0]
+
+    monkeypatch.setattr(calibration, "train", noted)
+    choose(bundle, network, photos)
+    assert helpers[0].solution.record.chosen["learn_from"] == learned_from
+
+
+def test_too_few_photos_are_told(bundle, network):
+    with pytest.raises(UnseenError, match="at least 10 photos of at least 3 seen classes; here are 6 photos of 1"):
+        choose(bundle, network, photos_of(SEEN[:1]))
+    with pytest.raises(UnseenError, match="here are 5 photos of 5"):
+        choose(bundle, network, photos_of(SEEN, each=1))
+
+
+@pytest.mark.parametrize("harm", [-1, 101, float("nan")])
+def test_harm_is_in_points(harm):
+    with pytest.raises(UnseenError, match="from 0 to 100"):
+        CalibrateSettings(harm=harm)
+
+
+def test_command_line(bundle, tmp_path, monkeypatch):
+    monkeypatch.setenv("UNSEEN_CACHE", str(tmp_path / "cache"))
+    bundle.save(tmp_path / "bundle")
+    tiny_network.make_photos(tmp_path / "photos", 3)
+    options = ["--images", tmp_path / "photos", "--holdout", "0.4", "--candidates", "unseen", "--json"]
+    command = ["calibrate", tmp_path / "bundle", "--out", tmp_path / "new", "--trust-code"]
+    done = run_command(*command, *options)
+    assert done.code == 0, done.err
+    result = done.json
+    saved = Bundle.load(tmp_path / "new").calibration
+    assert saved.seen_shift == result["seen_shift"]
+    assert saved.novelty_threshold == result["novelty_threshold"]
+    again = run_command(*command, "--images", tmp_path / "none")  # told before the photos are looked for
+    assert again.code == 1 and "another bundle" in again.err
+    again = run_command(*command, "--images", tmp_path / "none", "--overwrite")
+    assert again.code == 1 and "no such folder of photos" in again.err
+
+
+@pytest.mark.slow
+def test_seen_classes_keep_their_accuracy(bundle, network):
+    """The bound holds on the photos that it was fitted on, and 0 means that nothing is lost."""
+    photos = photos_of(SEEN, each=20)
+    for harm in (0.0, 10.0, 100.0):
+        calibrated = calibrate(Model(bundle, network), photos, replace(SETTINGS, harm=harm), run=quiet())
+        seen = calibrated.calibration.effect["seen"]
+        assert seen["network_hit@1"] - seen["hit@1"] <= harm + 1e-9
+
+
+def test_the_numbers_are_used_without_being_asked(bundle, network):
+    calibrated = calibrate(Model(bundle, network), photos_of(SEEN, each=10), SETTINGS, run=quiet())
+    before, after = Model(bundle, network), Model(calibrated, network)
+    features = photos_of(SEEN, each=2, seed=3).features
+    for plain, fitted in zip(before.answers(features), after.answers(features), strict=True):
+        assert not plain.calibrated and fitted.calibrated
+        assert [label.probability for label in fitted] == sorted((label.probability for label in fitted), reverse=True)
+    assert [a.as_dict() for a in after.answers(features, seen_shift=0.0)] == [
+        a.as_dict() for a in before.answers(features)
+    ]
+    whole = after.answers(features, k=len(bundle))[0]
+    assert sum(label.probability for label in whole) == pytest.approx(1, abs=1e-4)
