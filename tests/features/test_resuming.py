@@ -116,7 +116,7 @@ def test_stopped_at_any_step_it_goes_on_to_the_same_store(tmp_path, folder, netw
         assert {path: found[path] for path in found if "features/one/" not in path} == wanted, (
             f"stopped at step {steps}"
         )
-    assert steps > 20
+    assert steps > 10
 
 
 def run_until_step(step: int, monkeypatch, folder: Path, store: Path, network) -> bool:

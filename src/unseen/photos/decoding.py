@@ -130,7 +130,7 @@ def _decode(photo: bytes, max_pixels: int, transform: PhotoTransform) -> tuple:
 
 
 def _limit_memory(memory: int) -> None:
-    """To so many bytes more than the process has now."""
+    """To `memory` bytes more than the process has now."""
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[0])
     except OSError:  # not Linux
