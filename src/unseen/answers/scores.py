@@ -307,7 +307,7 @@ def _read_only(matrix: np.ndarray) -> Tensor:
 def _count(scores: Tensor, threshold: Tensor) -> tuple[np.ndarray, np.ndarray]:
     """How many of each row's scores are greater than, and how many are equal to its threshold (int64, int64): scores
     that differ by rounding alone are equal."""
-    tolerance = TIE * threshold.abs()
+    tolerance = TIE * threshold.abs().nan_to_num(posinf=0.0)  # a class without an answer scores -inf
     above, below = threshold + tolerance, threshold - tolerance
     greater = torch.zeros(len(scores), dtype=torch.int64, device=scores.device)
     at_least = torch.zeros_like(greater)
