@@ -17,6 +17,7 @@ import argparse
 import io
 import json
 import os
+import pickle
 import random
 import shutil
 import sys
@@ -31,13 +32,13 @@ import torch
 
 from torture_fuzz import fuzz
 from torture_jobs import NOTHING, Job, list_jobs, write_inputs
-from torture_points import CRASH, Child, Ended, Points, time_limit
+from torture_points import CRASH, Child, Ended, Image, Points, PowerLoss, lay_out, time_limit
 from torture_readers import list_readers
 from torture_tally import KINDS_OF, Tally
 from unseen.bundle.file import training_folder
 from unseen.errors import UnseenError
 
-KINDS = {"kill": 8, "kill at a time": 4, "flip": 3, "full disk": 3, "race": 2, "fuzz": 3}  # how often, relative
+KINDS = {"kill": 8, "power": 6, "kill at a time": 4, "flip": 3, "full disk": 3, "race": 2, "fuzz": 3}  # how often, relative
 LEFT = (".tmp",)  # endings of what a process that was killed leaves
 MEMORY = Path("/dev/shm")  # a kill loses nothing that was written there, and no disk is worn
 PATIENCE = 120  # seconds for one look or one command
@@ -74,6 +75,7 @@ class Trial:
             write_inputs(self.inputs)
         self.jobs = {job.name: job for job in list_jobs(self.inputs, self.place)}
         self.references: dict[str, Reference] = {}
+        self.images: dict[str, list[tuple[int, str, Image]]] = {}
 
     def reference(self, job: Job) -> Reference:
         if job.name not in self.references:
@@ -118,6 +120,7 @@ class Trial:
             else:
                 self.reference(job)
                 strike = {"kill": self._kill, "flip": self._flip, "full disk": self._fill, "race": self._race}
+                strike["power"] = self._lose_power
                 strike.get(kind, self._kill_at_a_time)(job, chance)
                 self.tally.counts[what] += 1
         except Lost as finding:
@@ -133,6 +136,28 @@ class Trial:
         if ended.status not in (0, -9):
             raise Lost(f"ended with {ended.status} before point {at}: {_last(ended.said)}")
         self._settle(job, f"killed {'after' if after else 'before'} point {at}")
+
+    def _lose_power(self, job: Job, chance: random.Random) -> None:
+        """At a point, or after the command has said that all is done: then all of it must be there."""
+        at, variant, image = chance.choice(self.power_images(job))
+        how, reference = f"power lost at point {at}, {variant}", self.references[job.name]
+        lay_out(image, self.place)
+        if at == reference.points:
+            self._look(job, how, {reference.after})
+        else:
+            self._settle(job, how)
+
+    def power_images(self, job: Job) -> list[tuple[int, str, Image]]:
+        """What the disk may hold if the power fails, at each point of an undisturbed run and after it."""
+        if job.name not in self.images:
+            self.reference(job)
+            job.prepare()
+            file = self.root / "images"
+            ended = self._run(job, points=PowerLoss(root=self.place, images=file))
+            if ended.status:
+                raise SystemExit(f"{job.name} fails undisturbed:\n{ended.said}")
+            self.images[job.name] = pickle.loads(file.read_bytes())  # ours, of a moment ago
+        return self.images[job.name]
 
     def _kill_at_a_time(self, job: Job, chance: random.Random) -> None:
         job.prepare()
