@@ -122,7 +122,7 @@ class PowerLoss(Points):
 
         def torn(inode: int) -> bytes:
             content, sure = contents.get(inode, b""), self.synced.get(inode, b"")
-            return content[: (len(content) + len(sure)) // 2] if content.startswith(sure) else sure
+            return content[: (len(content) + len(sure) * content.startswith(sure)) // 2]
 
         for variant, entries, content in (
             ("old names", self.synced_names, lambda inode: self.synced.get(inode, b"")),
