@@ -237,7 +237,7 @@ class Atlas:
         return float(np.sort(below)[-3:].mean()) if len(below) else float(likeness[row]) - 0.1
 
 
-_cached_atlas = lru_cache(maxsize=1)(Atlas)
+_cached_atlas = lru_cache(maxsize=4)(Atlas)
 
 
 def _described(graph: Hierarchy) -> Hierarchy:
