@@ -24,6 +24,7 @@ from torch import Tensor, nn
 from unseen._util.files import replacing_folder, write_atomically
 from unseen.answers.prior import ColumnPrior
 from unseen.answers.probability import SHARPNESS, UNCALIBRATED, log_probabilities, measure_spread, way_up
+from unseen.answers.words import words_of
 from unseen.bundle.records import CONFIDENCES
 from unseen.errors import UnseenError
 from unseen.hierarchy.core import Hierarchy
@@ -155,7 +156,12 @@ def _hierarchy(hierarchy: Hierarchy, rows: np.ndarray) -> dict[str, Any]:
     """Names and parents of the chosen classes and of all above them, for those who sum probabilities up."""
     ids = {hierarchy.ids[row] for row in rows}
     ids |= {above for id in ids for above in hierarchy.ancestors(id)}
-    return {id: {"name": hierarchy.name(id), "parents": hierarchy.parents(id)} for id in sorted(ids)}
+    words, nodes = words_of(hierarchy), {}
+    for id in sorted(ids):
+        row = hierarchy.index(id)
+        say = words.says[row] if words.sayable[row] else None
+        nodes[id] = {"name": hierarchy.name(id), "say": say, "parents": hierarchy.parents(id)}
+    return nodes
 
 
 # -- ONNX ----------------------------------------------------------------------------------------------------------

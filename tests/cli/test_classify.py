@@ -74,7 +74,7 @@ def test_unreadable_photos_do_not_stop_the_others(here, unseen):
 def test_for_people(here, unseen):
     done = unseen("classify", "photo.png", *BUNDLE, "--explain", "-k", 2)
     assert done.code == 0 and "photo.png" in done.out and "borrows from" in done.out
-    assert "seen" in done.out
+    assert "trained on" in done.out
 
 
 def test_candidates_and_shift(here, unseen):

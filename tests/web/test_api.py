@@ -35,8 +35,12 @@ def test_a_photo_is_named(client, colour, name):
     assert best | {"score": 0, "probability": 0} == {
         "id": name,
         "name": name,
+        "say": name,
         "score": 0,
         "seen": True,
+        "novel": False,
+        "training": "trained on it",
+        "photos": 0,
         "mark": "seen",
         "trust": None,
         "support": "",

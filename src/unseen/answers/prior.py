@@ -59,7 +59,7 @@ def sense_number(id: str, name: str) -> int:
     """WordNet's number of a noun among the senses of its name, by how often it is meant; 1 for anything else.
 
     >>> sense_number("n02139199", "bat"), sense_number("n02806379", "bat")
-    (1, 2)
+    (1, 5)
     """
     row = wordnet_row(id)
     lemmas = [] if row < 0 else list(map(plain, Hierarchy.wordnet().lemmas[row]))
