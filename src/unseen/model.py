@@ -110,24 +110,34 @@ class Model:
     def classify(
         self, photos: list[Source] | tuple[Source, ...], k: int = 5, candidates: Names = "any",
         seen_shift: float | None = None, confidence: float = CONFIDENCE, prior: PriorLike | None = None,
-        *, show_progress: bool = False,
+        *, among: str | Iterable[Entry] | None = None, show_progress: bool = False,
     ) -> list[Answer | Unreadable]: ...  # fmt: skip
     @overload
     def classify(
         self, photos: Source, k: int = 5, candidates: Names = "any",
         seen_shift: float | None = None, confidence: float = CONFIDENCE, prior: PriorLike | None = None,
-        *, show_progress: bool = False,
+        *, among: str | Iterable[Entry] | None = None, show_progress: bool = False,
     ) -> Answer: ...  # fmt: skip
     def classify(
         self, photos: Source | list[Source] | tuple[Source, ...], k: int = 5, candidates: Names = "any",
         seen_shift: float | None = None, confidence: float = CONFIDENCE, prior: PriorLike | None = None,
-        *, show_progress: bool = False,
+        *, among: str | Iterable[Entry] | None = None, show_progress: bool = False,
     ) -> Answer | list[Answer | Unreadable]:  # fmt: skip
         """The answer for a photo: verdict and k best labels; for a list of photos, a list with an entry for each.
 
         A verdict is right with probability `confidence`. A single photo that cannot be read raises UnseenError; in a
-        list, `Unreadable` stands in its place. `seen_shift`: see `scores`. `prior`: see `prior`.
+        list, `Unreadable` stands in its place. `seen_shift`: see `scores`. `prior`: see `prior`. `among`: names to
+        choose from, see `among`.
+
+        >>> from unseen.examples import fruits, photo
+        >>> fruits().classify(photo("crimson"), among=["lemon", "cranberry (berry)"])[0].name
+        'cranberry'
         """
+        if among is not None:
+            if candidates != "any":
+                raise UnseenError("among and candidates both say which classes compete: give one of them")
+            options: dict[str, Any] = {"seen_shift": seen_shift, "confidence": confidence, "prior": prior}
+            return self.among(among).classify(photos, k, **options, show_progress=show_progress)
         if isinstance(photos, (list, tuple)):
             return list(self.stream(photos, k, candidates, seen_shift, confidence, prior, show_progress=show_progress))
         scorer = self._checked_scorer(k, candidates, seen_shift, confidence, prior)
@@ -201,8 +211,9 @@ class Model:
             photos = self.features(photos if isinstance(photos, (list, tuple)) else [photos])
         return scorer.in_given_order(scorer.probabilities(photos), 0.0)
 
-    def among(self, names: Iterable[Entry]) -> Model:
-        """A model that knows these classes only, by name or id, each perhaps with what it looks like.
+    def among(self, names: str | Iterable[Entry]) -> Model:
+        """A model that knows these classes only, by name or id, each perhaps with what it looks like; or a text with
+        names between commas, or a file of them.
 
         Names are found in the hierarchy and in WordNet; others are new classes, placed and predicted in memory.
         `listed` of the new model says what each name means. This one stays as it is.
@@ -212,6 +223,10 @@ class Model:
         >>> among.classify(photo("crimson"))[0].name, [item.id for item in among.listed]
         ('raspberry', ['lemon', 'raspberry'])
         """
+        if isinstance(names, str):
+            from unseen.answers.listing import read_list
+
+            names = read_list(names)
         key = tuple(names)
         model = self._lists.get(key)
         if model is None:
