@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from unseen.methods import Method
     from unseen.training.settings import CalibrateSettings, FinetuneSettings, TrainSettings
 
+EVEN_ON_CPU, EVEN_ON_GPU = 16, 128  # photos a batch where answers must not depend on the photos around them
 KEPT_LISTS = 4  # candidate lists whose classifiers and sums stay gathered
 Names: TypeAlias = str | Sequence[str]
 
@@ -139,22 +140,27 @@ class Model:
     def stream(
         self, photos: Sequence[Source], k: int = 5, candidates: Names = "any",
         seen_shift: float | None = None, confidence: float = CONFIDENCE, prior: PriorLike | None = None,
-        *, show_progress: bool = False,
+        *, show_progress: bool = False, even: bool = False,
     ) -> Iterator[Answer | Unreadable]:  # fmt: skip
-        """What `classify` returns for a list, one by one as photos are done: any number of them."""
+        """What `classify` returns for a list, one by one as photos are done: any number of them.
+
+        With `even`, all batches are of one size (the last one is filled up), so that an answer does not depend on the
+        photos around it, to the last digit.
+        """
         scorer = self._checked_scorer(k, candidates, seen_shift, confidence, prior)
         bundle, network = self.bundle, self.network
         _ = scorer.sums  # gathered once, and not by each thread
+        size = BATCH if not even else EVEN_ON_CPU if network.device.type == "cpu" else EVEN_ON_GPU
 
         def work(photos: Sequence[Source]) -> list[Answer | Unreadable]:
-            read = read_batch(network, photos)
+            read = read_batch(network, photos, size if even else 0)
             answers = answer_features(bundle, scorer, read.matrix, k, seen_shift, confidence)
             return [read.unreadable.get(place) or next(answers) for place in range(len(photos))]
 
         def each() -> Iterator[Answer | Unreadable]:
             done, started, enabled = 0, time.monotonic(), show_progress and len(photos) > BATCH
             with progress("Looking at photos", len(photos), enabled=enabled) as bar:
-                for batch in work_through(photos, work, network.device):
+                for batch in work_through(photos, work, network.device, size, even):
                     done += len(batch)
                     bar.advance(len(batch), rate=f"{done / (time.monotonic() - started):.0f}/s")
                     yield from batch

@@ -58,8 +58,9 @@ def look_at(
     return PhotoFeatures(np.concatenate(parts), unreadable)
 
 
-def read_batch(network: Network, photos: Sequence[Source]) -> PhotoFeatures:
-    """A few photos, one after the other, then all of them through the network."""
+def read_batch(network: Network, photos: Sequence[Source], least: int = 0) -> PhotoFeatures:
+    """A few photos, one after the other, then all of them through the network; blank ones fill up a batch of `least`:
+    networks may round differently for other batch sizes."""
     pixels, unreadable = [], {}
     for place, photo in enumerate(photos):
         try:
@@ -68,20 +69,27 @@ def read_batch(network: Network, photos: Sequence[Source]) -> PhotoFeatures:
             unreadable[place] = Unreadable(error.name, error.why)
     if not pixels:
         return PhotoFeatures(np.zeros((0, network.num_features), np.float32), unreadable)
-    return PhotoFeatures(network.features(torch.stack(pixels)).cpu().numpy(), unreadable)
+    blank = [torch.zeros_like(pixels[0])] * (least - len(pixels))
+    features = network.features(torch.stack(pixels + blank)).cpu().numpy()
+    return PhotoFeatures(features[: len(pixels)], unreadable)
 
 
 def work_through(
-    photos: Sequence[Source], work: Callable[[Sequence[Source]], T], device: torch.device, batch: int = BATCH
+    photos: Sequence[Source],
+    work: Callable[[Sequence[Source]], T],
+    device: torch.device,
+    batch: int = BATCH,
+    even: bool = False,
 ) -> Iterator[T]:
     """`work` on each batch of photos, in their order; each thread reads and computes for a batch of its own.
 
-    Only a few batches are under way, however many photos there are.
+    Only a few batches are under way, however many photos there are. With `even`, a batch is never shared by threads,
+    however few photos there are: they would round differently.
     """
     threads = torch.get_num_threads() if device.type == "cpu" else count_workers(None)
-    size = max(1, min(batch, -(-len(photos) // threads)))
+    size = batch if even else max(1, min(batch, -(-len(photos) // threads)))
     batches = (photos[start : start + size] for start in range(0, len(photos), size))
-    if len(photos) <= size:  # one batch: all threads share each operation
+    if len(photos) <= size and not even:  # one batch: all threads share each operation
         yield from map(work, batches)
         return
     waiting: deque[Future[T]] = deque()
