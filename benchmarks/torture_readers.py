@@ -17,11 +17,11 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 from safetensors.numpy import save
+from unseen.answers.batches import open_labels
 
 from torture_jobs import NETWORK, build, bundle_state, cache_state, digest, store_state
 from torture_points import Child, time_limit
 from unseen._util.loop import CHECKPOINT, load_checkpoint, save_checkpoint
-from unseen.answers.batches import open_labels
 from unseen.answers.candidates import read_ids
 from unseen.cli.options import read_transform
 from unseen.errors import UnseenError
