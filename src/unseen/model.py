@@ -6,8 +6,8 @@ One photo's way, from top to bottom:
     scorer = model.scorer(candidates)                   # which classes compete          (`answers.candidates`)
                                                         # ... and how common they are    (`answers.prior`)
     scores = scorer.scores(features)                    # projection . classifiers       (`answers.scores`)
-    masses = scorer.masses(features)                    # probabilities up the hierarchy (`answers.probability`)
-    nodes = scorer.verdicts(masses, confidence)         # how much detail is known       (`answers.probability`)
+    masses, cautious = scorer.to_nodes(np.exp(scores))  # probabilities up the hierarchy (`answers.probability`)
+    nodes = scorer.verdicts(cautious, confidence)       # how much detail is known       (`answers.probability`)
     model.answers(features, k, candidates)              # all of it in words             (`answers.answer`)
 """
 
