@@ -26,7 +26,7 @@ from unseen.features.base import read_arrays
 from unseen.hierarchy.core import Hierarchy
 from unseen.networks.loading import load_network
 from unseen.photos import read_photo
-from unseen.vectors.files import open_vectors, read_blocks, read_layout
+from unseen.vectors.files import parse
 from unseen.vectors.placing import read_names
 
 
@@ -90,16 +90,11 @@ def _vectors(inputs: Path, folder: Path) -> list[Reader]:
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as file:
         file.writestr("vectors.txt", text)
 
-    def read(path: Path) -> None:
-        with open_vectors(path) as stream:
-            for _ in read_blocks(stream, read_layout(stream)):
-                pass
-
     return [
-        Reader("vectors, text", [text, header + text], _in_file(folder / "v.txt", read)),
-        Reader("vectors, binary", [binary], _in_file(folder / "v.bin", read)),
-        Reader("vectors, gzip", [gzip.compress(text, mtime=0)], _in_file(folder / "v.txt.gz", read)),
-        Reader("vectors, zip", [packed.getvalue()], _in_file(folder / "v.zip", read)),
+        Reader("vectors, text", [text, header + text], _in_file(folder / "v.txt", parse)),
+        Reader("vectors, binary", [binary], _in_file(folder / "v.bin", parse)),
+        Reader("vectors, gzip", [gzip.compress(text, mtime=0)], _in_file(folder / "v.txt.gz", parse)),
+        Reader("vectors, zip", [packed.getvalue()], _in_file(folder / "v.zip", parse)),
     ]
 
 

@@ -47,8 +47,8 @@ class TrainingLoop(ABC):
     def __init__(self, run: Run, total: int, identity: dict[str, Any], processes: Processes):
         self.run, self.total, self.identity, self.processes = run, total, identity, processes
         self.step = 0  # steps that are done
-        self.begun = 0  # those of them that earlier processes did, and
-        self.spent = 0.0  # the seconds that these took
+        self.begun = 0  # steps that earlier processes did
+        self.spent = 0.0  # seconds that they took
         self.started = time.monotonic()
 
     @abstractmethod
@@ -72,7 +72,7 @@ class TrainingLoop(ABC):
         return repeat(None)
 
     def is_logged(self) -> bool:
-        """Whether the step just done is one to log; those with a checkpoint always are."""
+        """Whether to log the step just done; steps with a checkpoint are always logged."""
         return self.step % self.log_every == 0
 
     def is_enough(self) -> bool:
@@ -83,7 +83,7 @@ class TrainingLoop(ABC):
         """What follows a step and its record, such as a validation at the end of an epoch."""
 
     def seconds(self) -> float:
-        """Of the whole training, with those before an interruption."""
+        """Duration of the training, including the time before an interruption."""
         return self.spent + time.monotonic() - self.started
 
     def check_finite(self, loss: float) -> None:

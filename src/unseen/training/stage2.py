@@ -453,7 +453,7 @@ class FrozenBatches:
         self.folder = folder / key
 
     def batches(self, step: int, end: int, load: Callable[[int, int], Iterable[Batch]]) -> Iterator[Batch]:
-        """The batches of the steps step..end-1. `load(first, end)` gives those of photos, for what is not there yet."""
+        """The batches of the steps step..end-1. `load(first, end)` reads the photos of missing ones."""
         fresh: Iterator[Batch] | None = None
         while step < end:
             first = step - step % BLOCK
@@ -480,11 +480,11 @@ class FrozenBatches:
 
     def _make(self, first: int, batches: Iterable[Batch]) -> list[Batch]:
         hidden, labels, unreadable = [], [], []
-        for pixels, those, failed in batches:
-            if pixels is None or any(len(those) < len(others) for others in labels):
+        for pixels, answers, failed in batches:
+            if pixels is None or any(len(answers) < len(others) for others in labels):
                 raise _unreadable(failed)
             hidden.append(self._hidden(pixels))
-            labels.append(those)
+            labels.append(answers)
             unreadable.append(failed)
         tensors = {"hidden": torch.stack(hidden), "labels": torch.stack(labels)}
         save_checkpoint(self._place(first), tensors, {"identity": self.identity, "unreadable": unreadable})

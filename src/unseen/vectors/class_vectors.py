@@ -132,15 +132,11 @@ def find_coverage(hierarchy: Hierarchy, sources: Sequence[VectorSource]) -> Cove
     """The coverage that `class_vectors` reports, without all vectors in memory at once."""
     known, missed = [], Counter()
     for source in sources:
-        known.append(np.zeros((len(hierarchy), 1), bool))
-        for start in range(0, len(hierarchy), BLOCK):
-            rows = np.arange(start, min(start + BLOCK, len(hierarchy)))
-            if isinstance(source, WordVectors):
-                known[-1][rows, 0], words = source.reach(hierarchy, rows)
-                missed.update(words)
-            else:
-                block = np.asarray(source.encode(hierarchy, rows), np.float32)
-                known[-1][rows, 0] = checked(block, (len(rows), source.dim), source.name).any(axis=1)
+        rows = np.arange(len(hierarchy))
+        blocks = [source.encode(hierarchy, rows[at : at + BLOCK]).any(axis=1) for at in range(0, len(rows), BLOCK)]
+        known.append(np.concatenate(blocks)[:, None])
+        if isinstance(source, WordVectors):
+            missed.update(source.missed_words(hierarchy))
     return Coverage.of(hierarchy, known, [source.name for source in sources], missed)
 
 
