@@ -82,7 +82,7 @@ def test_command_line(tmp_path, level, monkeypatch):
     done = run_command("compare", *options, "--markdown", tmp_path / "table.md")
     assert done.code == 0, done.err
     vectors = [(row["method"], row["vectors"]) for row in done.json["methods"]]
-    assert vectors == [("structural", "glove"), ("kin", "glove+text"), ("kin", "glove")]
+    assert vectors == [("structural", "glove"), ("kin", "glove+text+looks"), ("kin", "glove")]
     text = (tmp_path / "table.md").read_text(encoding="utf-8")
     assert (
         "| structural | glove" in text and "--epochs 300 --gcnz-epochs 100 --methods structural,kin,kin:glove" in text
