@@ -265,10 +265,11 @@ def _checkpoint(folder: Path) -> Reader:
     save_checkpoint(place, tensors, {"identity": identity, "step": 3, "records": [{"seconds": 0.5}]})
 
     def read(path: Path) -> object:
-        found = load_checkpoint(path.parent, identity)
-        if found is None:  # told, and begun again
+        saved = load_checkpoint(path.parent, identity)
+        if saved is None:
             return None
-        tensors = [(name, found.tensors[name].numpy().tobytes()) for name in sorted(found.tensors)]
-        return digest(json.dumps(found.facts, sort_keys=True), *(part for pair in tensors for part in pair))
+        tensors, facts = saved
+        parts = [(name, tensors[name].numpy().tobytes()) for name in sorted(tensors)]
+        return digest(json.dumps(facts, sort_keys=True), *(part for pair in parts for part in pair))
 
     return Reader("checkpoints", [(place / CHECKPOINT).read_bytes()], _in_file(place / CHECKPOINT, read), sealed=True)

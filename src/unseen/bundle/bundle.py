@@ -75,7 +75,7 @@ class Bundle:
     def __len__(self) -> int:
         return len(self.hierarchy)
 
-    @property
+    @cached_property
     def ids(self) -> tuple[str, ...]:
         return self.hierarchy.ids
 
@@ -128,7 +128,7 @@ class Bundle:
     def make_method(self, trust_code: bool = False) -> Method:
         """The method with its settings. One of your own must be registered in this process, or else be trusted:
         `trust_code` imports the module that the bundle names, and the log says which file that is."""
-        check_code(self.method, trust_code or self.trust_code)
+        check_code(self.method, self._where, trust_code or self.trust_code)
         try:
             return make_method(self.method, self.settings)
         except UnseenError as error:

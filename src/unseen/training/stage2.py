@@ -473,10 +473,11 @@ class FrozenBatches:
             saved = load_checkpoint(self._place(first), self.identity)
         except UnseenError:  # damaged: it is made again
             return None
-        if saved is None or len(saved.tensors["labels"]) < end - first:
+        if saved is None or len(saved[0]["labels"]) < end - first:
             return None
-        unreadable = [{int(photo): why for photo, why in failed.items()} for failed in saved.facts["unreadable"]]
-        return list(zip(saved.tensors["hidden"], saved.tensors["labels"], unreadable, strict=True))
+        tensors, facts = saved
+        unreadable = [{int(photo): why for photo, why in failed.items()} for failed in facts["unreadable"]]
+        return list(zip(tensors["hidden"], tensors["labels"], unreadable, strict=True))
 
     def _make(self, first: int, batches: Iterable[Batch]) -> list[Batch]:
         hidden, labels, unreadable = [], [], []

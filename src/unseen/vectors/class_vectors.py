@@ -29,6 +29,7 @@ OPTIONS = (
 )
 
 BLOCK = 1 << 16  # classes at a time
+SENTENCES = {"text": TextEncodings, "looks": LookEncodings}
 
 
 @dataclass(frozen=True)
@@ -169,9 +170,8 @@ def load_vectors(spec: str | Path | VectorSource | Callable | Sequence) -> list[
 
 
 def _load_one(spec: str) -> VectorSource:
-    for built_in in (TextEncodings, LookEncodings):
-        if spec == built_in.name:
-            return built_in()
+    if spec in SENTENCES:
+        return SENTENCES[spec]()
     name, at, mode = spec.rpartition("@")
     if not at or mode not in MODES:
         name, mode = spec, "lower"
@@ -192,10 +192,8 @@ def vectors_from_provenance(saved: Mapping[str, Any], source: str | Path | Calla
     name, kind, mode, origin = (saved.get(key, "") for key in ("name", "kind", "mode", "source"))
     if kind == "glove":
         vectors: VectorSource = WordVectors.builtin(mode)
-    elif kind == "text":
-        vectors = TextEncodings()
-    elif kind == "looks":
-        vectors = LookEncodings()
+    elif kind in SENTENCES:
+        vectors = SENTENCES[kind]()
     elif kind == "callable" and callable(source):
         vectors = CallableVectors(source, name)
     elif kind == "file" and not callable(source) and (source is not None or split_member(str(origin))[0].is_file()):
