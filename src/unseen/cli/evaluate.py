@@ -87,7 +87,7 @@ def evaluate(
 
 
 def number_or_text(typed: str | None) -> float | str | None:
-    """A number where it is one; what else it may be, such as `auto`, the library knows."""
+    """A number if it is one, else the text, such as `auto`."""
     try:
         return None if typed is None else float(typed)
     except ValueError:
