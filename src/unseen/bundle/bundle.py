@@ -7,6 +7,8 @@ name a module of the user's own, for its network or its method: it is imported o
 from __future__ import annotations
 
 import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timezone
 from functools import cached_property
@@ -241,6 +243,17 @@ class Bundle:
         except DAMAGE as error:
             raise UnseenError(f"{path} holds what no bundle does ({error}): train it again") from None
         return bundle
+
+    @contextmanager
+    def reading_state(self) -> Iterator[None]:
+        """Around what a method makes of the arrays that it left in a file: those of a forged one may be anything."""
+        try:
+            yield
+        except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError) as error:
+            if self.path is None and self.origin is None:
+                raise
+            where = f"bundle {self.path or self.origin}"
+            raise UnseenError(f"{where} holds what {self.method} cannot use ({error}): train it again") from error
 
     def header(self) -> dict[str, Any]:
         """Everything except arrays and classes, as `unseen info BUNDLE` shows it."""
