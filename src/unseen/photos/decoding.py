@@ -20,7 +20,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 
@@ -128,7 +128,7 @@ def _decoded(header: dict[str, Any], content: bytes, transforms: Sequence[PhotoT
     ]
 
 
-def _send(pipe: BinaryIO, header: dict[str, Any], *content: bytes) -> None:
+def _send(pipe: IO[bytes], header: dict[str, Any], *content: bytes) -> None:
     text = json.dumps(header).encode()
     pipe.write(LENGTHS.pack(len(text), sum(map(len, content))) + text)
     for part in content:
@@ -136,8 +136,8 @@ def _send(pipe: BinaryIO, header: dict[str, Any], *content: bytes) -> None:
     pipe.flush()
 
 
-def _receive(pipe: BinaryIO, most: int) -> tuple[dict[str, Any], bytes]:
-    """Header and content, at most `limit` bytes; EOFError where the other side has ended."""
+def _receive(pipe: IO[bytes], most: int) -> tuple[dict[str, Any], bytes]:
+    """Header and content, at most `most` bytes; EOFError where the other side has ended."""
     lengths = LENGTHS.unpack(_exactly(pipe, LENGTHS.size))
     if lengths[0] > MAX_HEADER or lengths[1] > most:
         raise ValueError("more than anybody asked for")
@@ -145,7 +145,7 @@ def _receive(pipe: BinaryIO, most: int) -> tuple[dict[str, Any], bytes]:
     return json.loads(header), content
 
 
-def _exactly(pipe: BinaryIO, length: int) -> bytes:
+def _exactly(pipe: IO[bytes], length: int) -> bytes:
     content = pipe.read(length)
     if len(content) < length:
         raise EOFError
