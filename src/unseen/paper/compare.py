@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -77,7 +77,7 @@ def measure(trainings: Trainings, row: Row, verdicts: bool = True) -> dict[str, 
         entry["coverage"][spec] = [result.classes, result.listed_classes, result.images]
         if spec in TESTED:
             by_class = {row["id"]: row for row in result.per_class}
-            entry["by_class"][spec] = {hit: {id: row[hit] for id, row in by_class.items()} for hit in HITS}
+            entry["by_class"][spec] = {key: {id: row[key] for id, row in by_class.items()} for key in ("photos", *HITS)}
     if level.seen_val is not None:
         both = [photos, trainings.store(model, level.seen_val)]
         generalised = evaluate(model, both, level.candidates("2-hops+1K"), confidence=None).generalised
@@ -200,6 +200,18 @@ def page(
         *_verdicts(rows),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def by_class_lines(rows: Sequence[dict[str, Any]]) -> Iterator[list[str]]:
+    """Lines of a CSV file: Hit@1 and Hit@5 of every class on every tested list, a column for each row and k. All
+    averages and tests of the page can be computed from it, without photos."""
+    measured = [row for row in rows if row.get("by_class")]
+    names = [f"{row['method']} {row['vectors']} {row['network']}" for row in measured]
+    yield ["list", "class", "photos", *(f"{name} {hit}" for name in names for hit in HITS)]
+    for spec in TESTED if measured else ():
+        for id, photos in sorted(measured[0]["by_class"][spec]["photos"].items()):
+            hits = [row["by_class"][spec][hit].get(id) for row in measured for hit in HITS]
+            yield [spec, id, str(photos), *("" if value is None else f"{value:g}" for value in hits)]
 
 
 def paired_tests(rows: Sequence[dict[str, Any]], hit: str = "hit@1") -> list[list[str]]:
