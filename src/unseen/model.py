@@ -120,18 +120,18 @@ class Model:
     def classify(
         self, photos: Source, k: int = 5, candidates: Names = "any",
         seen_shift: float | None = None, confidence: float = CONFIDENCE, prior: PriorLike | None = None,
-        *, show_progress: bool = False,
+        *, among: str | Iterable[Entry] | None = None, show_progress: bool = False,
     ) -> Answer: ...  # fmt: skip
     @overload
     def classify(
         self, photos: Iterable[Source], k: int = 5, candidates: Names = "any",
         seen_shift: float | None = None, confidence: float = CONFIDENCE, prior: PriorLike | None = None,
-        *, show_progress: bool = False,
+        *, among: str | Iterable[Entry] | None = None, show_progress: bool = False,
     ) -> list[Answer | Unreadable]: ...  # fmt: skip
     def classify(
         self, photos: Source | Iterable[Source], k: int = 5, candidates: Names = "any",
         seen_shift: float | None = None, confidence: float = CONFIDENCE, prior: PriorLike | None = None,
-        *, show_progress: bool = False,
+        *, among: str | Iterable[Entry] | None = None, show_progress: bool = False,
     ) -> Answer | list[Answer | Unreadable]:  # fmt: skip
         """The answer for a photo: verdict and k best labels; for several photos, a list with an entry for each.
 
@@ -139,8 +139,18 @@ class Model:
         folder, or an input such as list.txt, table.parquet and shard.tar (see `photos.inputs`; a glob too).
 
         A verdict is right with probability `confidence`. A single photo that cannot be read raises UnseenError; among
-        several, `Unreadable` stands in its place. `seen_shift`: see `scores`. `prior`: see `prior`.
+        several, `Unreadable` stands in its place. `seen_shift`: see `scores`. `prior`: see `prior`. `among`: names to
+        choose from, see `among`.
+
+        >>> from unseen.examples import fruits, photo
+        >>> fruits().classify(photo("crimson"), among=["lemon", "cranberry (berry)"])[0].name
+        'cranberry'
         """
+        if among is not None:
+            if candidates != "any":
+                raise UnseenError("among and candidates both say which classes compete: give one of them")
+            options: dict[str, Any] = {"seen_shift": seen_shift, "confidence": confidence, "prior": prior}
+            return self.among(among).classify(photos, k, **options, show_progress=show_progress)
         several = several_photos(photos)
         if several is not None:
             photos = several
@@ -238,8 +248,9 @@ class Model:
         several = several_photos(photos)
         return self.features([photos] if several is None else several)
 
-    def among(self, names: Iterable[Entry]) -> Model:
-        """A model that knows these classes only, by name or id, each perhaps with what it looks like.
+    def among(self, names: str | Iterable[Entry]) -> Model:
+        """A model that knows these classes only, by name or id, each perhaps with what it looks like; or a text with
+        names between commas, or a file of them.
 
         Names are found in the hierarchy and in WordNet; others are new classes, placed and predicted in memory.
         `listed` of the new model says what each name means. This one stays as it is.
@@ -249,6 +260,10 @@ class Model:
         >>> among.classify(photo("crimson"))[0].name, [item.id for item in among.listed]
         ('raspberry', ['lemon', 'raspberry'])
         """
+        if isinstance(names, str):
+            from unseen.answers.listing import read_list
+
+            names = read_list(names)
         key = tuple(names)
         model = self._lists.get(key)
         if model is None:

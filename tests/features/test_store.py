@@ -18,7 +18,7 @@ from support.stores import QUIET, contents, rows
 from unseen.errors import UnseenError
 from unseen.features import Features, build_store
 from unseen.features import store as stores
-from unseen.features.store import FeatureStore, block_path
+from unseen.features.store import FeatureStore, block_paths
 
 # -- what is in it ---------------------------------------------------------------------------------------------------
 
@@ -74,10 +74,10 @@ SPREAD = 2_654_435_761  # hypothesis likes small numbers: times this, they are a
 def test_a_missing_block_is_told(tmp_path, folder, network):
     """As in a copy that is not complete: neither fewer photos nor rows of whatever was in memory."""
     build_store(folder, tmp_path / "store", network, **QUIET)
-    block_path(tmp_path / "store", "nine", 0).unlink()
+    block_paths(tmp_path / "store", "nine")[0].unlink()
     store = FeatureStore.open(tmp_path / "store")
     for read in (lambda: list(store.batches()), lambda: store.seen_matrix(["one", "nine"])):
-        with pytest.raises(UnseenError, match=r"nine/blocks: is damaged .*missing.*Run the same command again"):
+        with pytest.raises(UnseenError, match=r"nine/000000.*: is damaged .*Run the same command again"):
             read()
     list(store.batches(classes=["one"]))
 

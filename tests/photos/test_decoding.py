@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import queue
 import signal
+import subprocess
+import sys
 import threading
 import time
 
@@ -99,6 +101,52 @@ def test_a_decoder_starts_without_torch_and_leaves_with_the_pool(decoders):
             assert "libtorch" not in maps.read()
     decoders.close()
     assert process.returncode is not None
+
+
+CAUGHT = """
+import os, pickle, struct, sys
+class Attack:
+    def __reduce__(self):
+        return os.mkdir, (sys.argv[1],)
+answers = {
+    "pickle": pickle.dumps(Attack()),
+    "no end": struct.pack("<QQ", 1 << 60, 0),
+    "too many pixels": struct.pack("<QQ", 2, 1 << 60) + b"{}",
+    "too few pixels": struct.pack("<QQ", 18, 4) + b'{"sizes": [[1,1]]}' + bytes(4),
+    "no sizes": struct.pack("<QQ", 2, 0) + b"{}",
+    "a list": struct.pack("<QQ", 2, 0) + b"[]",
+    "not JSON": struct.pack("<QQ", 2, 0) + b"\\xff\\xff",
+    "half": b"\\x00",
+}
+sys.stdin.buffer.read(16)
+sys.stdout.buffer.write(answers[sys.argv[2]])
+"""
+
+
+@pytest.mark.parametrize(
+    "answer", ["pickle", "no end", "too many pixels", "too few pixels", "no sizes", "a list", "not JSON", "half"]
+)
+def test_a_decoder_that_a_photo_has_taken_over_reaches_nothing(monkeypatch, tmp_path, answer):
+    decoders = Decoders(1, seconds=20, max_pixels=100)
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    caught = subprocess.Popen([sys.executable, "-c", CAUGHT, tmp_path / "harm", answer], **pipes)
+    monkeypatch.setattr(decoders, "_start", lambda: caught)
+    with pytest.raises(UnreadablePhoto, match="cannot be decoded"):
+        decoders.decode(photo(), [TRANSFORM])
+    assert not (tmp_path / "harm").exists() and caught.returncode is not None and started(decoders) == []
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="reads /proc")
+def test_a_decoder_knows_no_secrets_and_may_write_no_file(monkeypatch, tmp_path, decoders):
+    monkeypatch.setenv("UNSEEN_TOKEN", "a-secret-of-the-server")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "PIL.py").write_text("raise SystemExit('a module of the current folder')")
+    decoders.decode(photo(), [TRANSFORM])
+    (process,) = started(decoders)
+    with open(f"/proc/{process.pid}/environ") as environment, open(f"/proc/{process.pid}/limits") as limits:
+        assert "UNSEEN" not in environment.read()
+        limit = next(line for line in limits if line.startswith("Max file size"))
+    assert limit.split()[3] == "0"
 
 
 def started(decoders: Decoders) -> list:

@@ -45,6 +45,7 @@ WORTH_A_THREAD = 64  # photos: fewer are one block, whose products all threads s
 CLASSES = 4096  # classes a product
 LEAST = 16  # photos or classes a product: BLAS takes other paths, with other rounding, below
 DEPTH = 320  # features a product: BLAS splits deeper ones by shape and by number of threads, and so rounds by them
+TIE = 1e-6  # of a score: what rounding may change, on another machine too
 
 
 @dataclass(frozen=True)
@@ -305,7 +306,10 @@ def _read_only(matrix: np.ndarray) -> Tensor:
 
 
 def _count(scores: Tensor, threshold: Tensor) -> tuple[np.ndarray, np.ndarray]:
-    """How many of each row's scores are greater than, and how many are equal to its threshold (int64, int64)."""
+    """How many of each row's scores are greater than, and how many are equal to its threshold (int64, int64): scores
+    that differ by rounding alone are equal."""
+    tolerance = TIE * threshold.abs().nan_to_num(posinf=0.0)  # a class without an answer scores -inf
+    above, below = threshold + tolerance, threshold - tolerance
     greater = torch.zeros(len(scores), dtype=torch.int64, device=scores.device)
     at_least = torch.zeros_like(greater)
     # Comparisons written as 0.0 and 1.0 into a piece that stays in the cache: several times faster than summing bools.
@@ -313,6 +317,6 @@ def _count(scores: Tensor, threshold: Tensor) -> tuple[np.ndarray, np.ndarray]:
     for start in range(0, scores.shape[1], CLASSES):
         piece = scores[:, start : start + CLASSES]
         flag = flags[:, : piece.shape[1]]
-        greater += torch.gt(piece, threshold, out=flag).sum(1).long()
-        at_least += torch.ge(piece, threshold, out=flag).sum(1).long()
+        greater += torch.gt(piece, above, out=flag).sum(1).long()
+        at_least += torch.ge(piece, below, out=flag).sum(1).long()
     return greater.cpu().numpy(), (at_least - greater).cpu().numpy()

@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from functools import cache, cached_property
-from weakref import WeakKeyDictionary
+from functools import cache, cached_property, lru_cache
 
 import numpy as np
 
@@ -101,15 +100,10 @@ class Words:
         return tuple(names[: names.index(self.says[row]) + 1])
 
 
-_words: WeakKeyDictionary[Hierarchy, Words] = WeakKeyDictionary()
-
-
+@lru_cache(maxsize=8)  # and not for as long as there is the hierarchy, since its words hold it
 def words_of(hierarchy: Hierarchy) -> Words:
-    """The words of a hierarchy, gathered once."""
-    words = _words.get(hierarchy)
-    if words is None:
-        words = _words[hierarchy] = Words(hierarchy)
-    return words
+    """The words of a hierarchy; those of the last few are kept."""
+    return Words(hierarchy)
 
 
 # -- articles --------------------------------------------------------------------------------------------------------

@@ -128,6 +128,7 @@ class CalibrationRecord(Record):
     photos: int | None = None  # that it was chosen on
     novelty_auroc: float | None = None  # how well confidence separates hidden classes, 0.5 (not at all) to 1
     harm: float | None = None  # points of accuracy on seen classes that the balance may cost at most
+    before_teaching: bool | None = None  # photos taught classes since: on seen classes it may cost more than `harm`
     effect: dict[str, Any] | None = None  # what it changed on the photos that it was fitted on
     probability: ProbabilityNumbers | None = field(default=None, metadata={"record": ProbabilityNumbers})
 

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 
 AMONG_HELP = (
-    "Choose among these names only, between commas or in a file, one per line. Names that nobody knows become classes "
-    "for this one call; 'crane (bird)' says which crane."
+    "Choose among these names only, between commas or in a file, one per line, with their looks behind a tab. Names "
+    "that WordNet lacks become classes for this one call; 'crane (bird)' says which crane."
 )
 
 
@@ -168,13 +168,8 @@ def prepare(bundle: Path | None, device: str, trust_code: bool, among: str | Non
 
     model = model.among(read_list(among))
     for item in model.listed:
-        above = " or ".join(sense.name for sense in item.parents)
-        if item.new:
-            tell(f"{item.name}: new, taken as a kind of {above}")
-        elif item.others:
-            others = "; ".join(f"{sense.id} {sense.definition}" for sense in item.others)
-            meaning = model.bundle.hierarchy.definition(item.id)
-            tell(f"{item.name}: {meaning} ({item.id}); not {others}")
+        if item.new or not item.certain:
+            tell(item.note)
     return model
 
 

@@ -14,7 +14,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -29,12 +29,13 @@ from unseen._util.processes import Processes, shared, watch_workers
 from unseen._util.run import Bar, progress
 from unseen.errors import UnseenError
 from unseen.features import store as stores
-from unseen.features.store import PRECISIONS, Block, Damaged, FeatureStore, Source, block_path, block_paths, find_block
+from unseen.features.store import PRECISIONS, Block, Damaged, FeatureStore, Source, block_paths, find_block
 from unseen.networks.base import Network
 from unseen.photos import UnreadablePhoto, list_classes, photos_in
 from unseen.photos.transforms import PhotoTransform
 
 BATCH_ON_CPU, BATCH_ON_GPU = 16, 128
+Names = dict[str, list[str]]  # class -> the files of its blocks
 KEEP_GOING = "What is done is kept: run it again with fewer workers, or with more (shared) memory."
 
 
@@ -102,14 +103,14 @@ def build_store(
     if batch < 1 or (workers or 0) < 0:
         raise UnseenError(f"batch must be an integer of at least 1, and workers of at least 0: {batch}, {workers}.")
     with Processes(str(network.device)) as processes, ExitStack() as stack:
-        classes, kind = _on_first(processes, lambda: _prepare(photos, out, network, precision, stack))
+        classes, kind, names = _on_first(processes, lambda: _prepare(photos, out, network, precision, stack))
         mine = classes[processes.rank :: processes.world]
         with progress("Reading photos", len(mine)) as bar:
-            builder = _Builder(photos, out, network, kind, retry_unreadable, bar)
-            builder.run(mine, batch, count_workers(workers))
-        parts = processes.gather((builder.counts, builder.new, builder.unlisted))
-        counts = {id: pair for part, _, _ in parts for id, pair in part.items()}
-        counts, gone = _on_first(processes, lambda: _finish(out, network, kind, counts, prune))
+            builder = _Builder(photos, out, network, kind, names, retry_unreadable)
+            builder.run(mine, batch, count_workers(workers), bar)
+        parts = processes.gather((builder.made, builder.new, builder.unlisted))
+        made = {id: content for part, _, _ in parts for id, content in part.items()}
+        counts, gone = _on_first(processes, lambda: _finish(out, network, kind, made, None if prune else names))
     readable, unreadable = np.sum([*counts.values()], axis=0).tolist()
     return Built(
         out, readable, sum(new for _, new, _ in parts), unreadable, len(counts), time.monotonic() - started,
@@ -134,8 +135,8 @@ def _on_first(processes: Processes, job: Callable[[], Any]) -> Any:
 
 def _prepare(
     photos: Path, out: Path, network: Network, precision: str | None, stack: ExitStack
-) -> tuple[list[str], str]:
-    """Begin or reopen the store and lock it; returns the classes of `photos` and the store's precision."""
+) -> tuple[list[str], str, Names]:
+    """Begin or reopen the store and lock it: the classes of `photos`, the precision, and the blocks of the store."""
     classes = list_classes(photos)
     if precision not in (None, *PRECISIONS):
         raise UnseenError(f"precision must be {' or '.join(PRECISIONS)}, not {precision!r}.")
@@ -145,8 +146,6 @@ def _prepare(
     if out.exists() and not empty and not FeatureStore.is_store(out):  # asked last: another process may have made it
         raise UnseenError(f"{out}: is neither empty nor a feature store. Choose another folder.")
     stack.enter_context(locked(out / "lock", f"{out}: another process is writing to this feature store."))
-    for leftover in out.glob(".unseen-*.tmp"):  # of a process that was killed
-        leftover.unlink(missing_ok=True)
     try:
         about = stores.read_about(out) if FeatureStore.is_store(out) else None
     except Damaged:
@@ -156,8 +155,9 @@ def _prepare(
         if precision not in (None, about["precision"]):
             raise UnseenError(f"{out}: contains {about['precision']}, not {precision}. Make another store.")
     kept = str(about["precision"]) if about else precision or "fp16"
-    stores.write_about(out, network, kept, None)
-    return classes, kept
+    if about is None or about["classes"] is None:
+        stores.write_about(out, network, kept, None, None)
+    return classes, kept, (about or {}).get("blocks") or {}
 
 
 def _recover(out: Path, network: Network) -> dict[str, Any] | None:
@@ -171,33 +171,62 @@ def _recover(out: Path, network: Network) -> dict[str, Any] | None:
             "Run `unseen features` with that one to mend it, or make another store."
         )
     precision = next(name for name, dtype in PRECISIONS.items() if block.features.dtype == dtype)
-    return {"network": stores.describe_network(network), "precision": precision}
+    return {"network": stores.describe_network(network), "precision": precision, "classes": None}
 
 
 def _finish(
-    out: Path, network: Network, precision: str, made: dict[str, list[int]], prune: bool
+    out: Path, network: Network, precision: str, made: dict[str, Content], names: Names | None
 ) -> tuple[dict[str, list[int]], tuple[str, ...]]:
-    """Write the counts, last of all: they say that the store is complete.
+    """Write store.json, which says that the store is complete; then remove the blocks that it does not name.
 
-    Returns them, and the classes of the store that have no folder of photos: with `prune` they are dropped.
+    `names`: the blocks that the store had, of which those of classes without a folder of photos stay; None to drop
+    them. Returns the photos and unreadable files of every class, and the classes without a folder.
     """
     gone = tuple(sorted(folder.name for folder in (out / "features").iterdir() if folder.name not in made))
-    kept = {} if prune else {id: _count(out, id) for id in gone}
-    counts = dict(sorted((made | kept).items()))
-    store = FeatureStore(out, {"network": stores.describe_network(network), "precision": precision, "classes": counts})
-    lines = [json.dumps(item, ensure_ascii=False) + "\n" for item in store.unreadable()]
+    kept = {} if names is None else {id: _stored(out, id, names) for id in gone}
+    contents = dict(sorted((made | kept).items()))
+    counts = {id: [content.photos, content.unreadable] for id, content in contents.items()}
+    blocks = {id: [content.blocks[number] for number in sorted(content.blocks)] for id, content in contents.items()}
+    about = {"network": stores.describe_network(network), "precision": precision, "classes": counts, "blocks": blocks}
+    lines = [json.dumps(item, ensure_ascii=False) + "\n" for item in FeatureStore(out, about).unreadable()]
+    stores.write_about(out, network, precision, counts, blocks)
     # A name that is not Unicode holds lone surrogates: escaped they are valid JSON, and valid UTF-8.
     write_atomically(out / "unreadable.jsonl", "".join(lines).encode("utf-8", "backslashreplace"))
-    for id in gone if prune else ():
-        shutil.rmtree(out / "features" / id, ignore_errors=True)
-    stores.write_about(out, network, precision, counts)
+    for folder in (out / "features").iterdir():
+        for file in folder.glob("[0-9]*.safetensors"):
+            if file.name not in blocks.get(folder.name, ()):
+                file.unlink()
+        if folder.name not in blocks:
+            shutil.rmtree(folder, ignore_errors=True)
     return counts, gone
 
 
-def _count(out: Path, folder: str) -> list[int]:
-    """Photos and unreadable files of a class in the store; damaged blocks raise when they are read for use."""
-    blocks = [block for path in block_paths(out, folder) if (block := find_block(path)) is not None]
-    return [sum(len(block.photos) for block in blocks), sum(len(block.unreadable) for block in blocks)]
+@dataclass
+class Content:
+    """What a store has of a class: numbers of photos and unreadable files, and the blocks that hold them."""
+
+    photos: int = 0
+    unreadable: int = 0
+    blocks: dict[int, str] = field(default_factory=dict)  # number -> name of the file
+
+    def add(self, path: Path, block: Block) -> None:
+        self.photos += len(block.photos)
+        self.unreadable += len(block.unreadable)
+        self.blocks[_number(path)] = path.name
+
+
+def _number(path: Path) -> int:
+    return int(path.stem.partition("-")[0])
+
+
+def _stored(out: Path, folder: str, names: Names) -> Content:
+    """What the store has of a class; damaged blocks raise when they are read for use."""
+    content, all_blocks = Content(), block_paths(out, folder)
+    chosen = names.get(folder, [path.name for path in all_blocks])
+    for path in all_blocks:
+        if path.name in chosen and _number(path) not in content.blocks and (block := find_block(path)) is not None:
+            content.add(path, block)
+    return content
 
 
 def count_workers(asked: int | None) -> int:
@@ -212,7 +241,7 @@ def count_workers(asked: int | None) -> int:
 class _Draft:
     """A block being made: rows arrive in any order, and with the last one it is written."""
 
-    path: Path
+    number: int
     class_id: str
     sources: list[Source]
     rows: dict[int, np.ndarray | str]  # features, or why there are none
@@ -221,15 +250,16 @@ class _Draft:
 class _Builder:
     """One process's share of the classes."""
 
-    def __init__(self, photos: Path, out: Path, network: Network, precision: str, retry: bool, bar: Bar):
-        self.photos, self.out, self.network, self.retry, self.bar = photos, out, network, retry, bar
+    def __init__(self, photos: Path, out: Path, network: Network, precision: str, names: Names, retry: bool):
+        self.photos, self.out, self.network, self.names, self.retry = photos, out, network, names, retry
         self.dtype, self.mark = PRECISIONS[precision], stores.mark_network(network)
-        self.counts: dict[str, list[int]] = {}  # class -> photos, unreadable
+        self.made: dict[str, Content] = {}
         self.unlisted: list[str] = []
         self.new = 0
         self._asked: deque[list[tuple[_Draft, int]]] = deque()  # where the rows of the batches under way belong
 
-    def run(self, classes: list[str], batch: int, workers: int) -> None:
+    def run(self, classes: list[str], batch: int, workers: int, bar: Bar) -> None:
+        self.bar = bar
         batches, started = self._batches(classes, batch), time.monotonic()
         first = next(batches, None)
         if first is None:  # nothing to do: no need for workers
@@ -260,30 +290,28 @@ class _Builder:
     def _plan(self, class_id: str) -> Iterator[tuple[_Draft, int]]:
         """Compare a class's photos with its blocks, keep what fits, and yield the photos to read."""
         self.bar.advance(1)
-        self.counts[class_id] = [0, 0]
+        content = self.made[class_id] = Content()
         sources, broken = list_sources(self.photos / class_id)
-        if "" in broken and (had := _count(self.out, class_id))[0]:  # the folder cannot be read
-            self.counts[class_id] = had
+        if "" in broken and (had := _stored(self.out, class_id, self.names)).photos:  # the folder cannot be read
+            self.made[class_id] = had
             self.unlisted.append(class_id)
             return
         starts = range(0, max(len(sources), 1), stores.BLOCK)
-        chunks = [sources[start : start + stores.BLOCK] for start in starts]
-        todo = {block_path(self.out, class_id, number): chunk for number, chunk in enumerate(chunks)}
+        todo = {number: sources[start : start + stores.BLOCK] for number, start in enumerate(starts)}
         known: dict[Source, np.ndarray | str] = {}
-        for path in {*todo, *(self.out / "features" / class_id).glob("*")}:
+        for path in block_paths(self.out, class_id):
             block = find_block(path)
-            if block is not None and block.sources() == todo.get(path) and not (self.retry and block.unreadable):
-                self._add(class_id, block)
-                del todo[path]
+            if block is None:
                 continue
-            if block is not None:
-                known |= dict(zip(block.photos, block.features, strict=True))
-                known |= {} if self.retry else dict(block.unreadable)
-            if path not in todo:  # more blocks than needed, and what an interrupted write left
-                path.unlink()
-        for path, files in todo.items():
+            if block.sources() == todo.get(_number(path)) and not (self.retry and block.unreadable):
+                content.add(path, block)
+                del todo[_number(path)]
+                continue
+            known |= dict(zip(block.photos, block.features, strict=True))
+            known |= {} if self.retry else dict(block.unreadable)
+        for number, files in todo.items():
             rows = {row: broken.get(source.name, known.get(source)) for row, source in enumerate(files)}
-            draft = _Draft(path, class_id, files, {row: value for row, value in rows.items() if value is not None})
+            draft = _Draft(number, class_id, files, {row: value for row, value in rows.items() if value is not None})
             self._write_if_complete(draft)
             yield from [(draft, row) for row, value in rows.items() if value is None]
 
@@ -309,12 +337,8 @@ class _Builder:
         unreadable = [(source, why) for source, why in rows if isinstance(why, str)]
         features = np.array([row for _, row in readable], self.dtype).reshape(-1, self.network.num_features)
         block = Block(features, [source for source, _ in readable], unreadable, self.mark)
-        stores.write_block(draft.path, block)
-        self._add(draft.class_id, block)
-
-    def _add(self, class_id: str, block: Block) -> None:
-        self.counts[class_id][0] += len(block.photos)
-        self.counts[class_id][1] += len(block.unreadable)
+        path = stores.write_block(self.out / "features" / draft.class_id, draft.number, block)
+        self.made[draft.class_id].add(path, block)
 
 
 def list_sources(folder: Path) -> tuple[list[Source], dict[str, str]]:

@@ -1,15 +1,16 @@
 """Features of photos on disk: what a store holds, and how it is read. `unseen.features.build` makes it.
 
     STORE/
-      store.json          the network (name, checksum, transform), the precision of the features, and the photos and
-                          unreadable files of every class; these are null while the store is unfinished
-      features/<folder>/000000.safetensors, 000001...
-                          up to 1,024 photos of a class folder each, sorted by name: their features (n x D) and, in the
-                          header, name, size and time of every file. Unreadable files have a reason instead of a row
+      store.json          the network (name, checksum, transform), the precision of the features, and for every class
+                          the photos, the unreadable files and the blocks; null while the store was never finished
+      features/<folder>/000000-5d41402a.safetensors, 000001-...
+                          blocks of up to 1,024 photos of a class folder, sorted by name: their features (n x D) and, in
+                          the header, name, size and time of every file. Unreadable files have a reason, and no row
       unreadable.jsonl    {"photo", "why"}, one file a line
 
-A block depends on nothing but the photos and the network: however often the work was interrupted and however many
-processes shared it, a finished store is the same. Every file has a checksum.
+A block depends on nothing but the photos and the network, and so does its name: however often the work was interrupted
+and however many processes shared it, a finished store is the same. An update writes its blocks beside those that are
+there, and replaces store.json last: until then readers have the store as it was. Every file has a checksum.
 """
 
 from __future__ import annotations
@@ -56,6 +57,7 @@ class FeatureStore:
         self.path: str | Path = path
         self.network, self.precision = about["network"], about["precision"]
         self._counts: dict[str, list[int]] = about["classes"]  # folder -> photos, unreadable files
+        self._names: dict[str, list[str]] = about.get("blocks") or {}  # folder -> names of its blocks
         self._labels: dict[str, str] = {folder: folder for folder in self._counts}
 
     @staticmethod
@@ -102,7 +104,7 @@ class FeatureStore:
     def unreadable(self) -> Iterator[dict[str, str]]:
         """{"photo", "why"} of every file that could not be read."""
         for folder, (_, count) in self._counts.items():
-            for path in block_paths(self.path, folder) if count else []:
+            for path in self._paths(folder) if count else []:
                 for source, why in read_block(path).unreadable:
                     yield {"photo": f"{folder}/{source.name}", "why": why}
 
@@ -141,16 +143,28 @@ class FeatureStore:
             if not photos or (classes is not None and self._labels[folder] not in classes):
                 continue
             rows = 0
-            for path in block_paths(self.path, folder):
+            for path in self._paths(folder):
                 block = read_block(path)
                 rows += len(block.photos)
                 yield folder, path, block
             if rows != photos:  # an incomplete copy, say
                 raise _damage(Path(self.path, "features", folder, "blocks"), "some of it is missing")
 
+    def _paths(self, folder: str) -> list[Path]:
+        if folder in self._names:
+            return [Path(self.path, "features", folder, name) for name in self._names[folder]]
+        return block_paths(self.path, folder)  # a store of an earlier version
 
-def write_about(store: Path, network: Network, precision: str, classes: dict[str, list[int]] | None) -> None:
+
+def write_about(
+    store: Path,
+    network: Network,
+    precision: str,
+    classes: dict[str, list[int]] | None,
+    blocks: dict[str, list[str]] | None,
+) -> None:
     about = {"format": FORMAT, "network": describe_network(network), "precision": precision, "classes": classes}
+    about["blocks"] = blocks
     content = json.dumps(about | {"checksum": digest(about)}, indent=0 if classes else 1)
     write_atomically(store / "store.json", content.encode())
 
@@ -221,20 +235,20 @@ class Block:
         return sorted(self.photos + [source for source, _ in self.unreadable])
 
 
-def block_path(store: str | Path, folder: str, number: int) -> Path:
-    return Path(store) / "features" / folder / f"{number:06d}.safetensors"
-
-
 def block_paths(store: str | Path, folder: str) -> list[Path]:
     return sorted((Path(store) / "features" / folder).glob("[0-9]*.safetensors"))
 
 
-def write_block(path: Path, block: Block) -> None:
+def write_block(folder: Path, number: int, block: Block) -> Path:
+    """Write the block of a class that has this number; returns its file."""
     unreadable = [[*source, why] for source, why in block.unreadable]
     index = json.dumps({"photos": block.photos, "unreadable": unreadable, "network": block.network})
     features = np.ascontiguousarray(block.features)
-    facts = f"{_block_digest(index, features)} {index}"  # in one: safetensors writes several in a random order
-    write_atomically(path, save({"features": features}, metadata={"index": facts}))
+    checksum = _block_digest(index, features)
+    path = folder / f"{number:06d}-{checksum[:8]}.safetensors"
+    # Checksum and index in one: safetensors writes several facts in a random order.
+    write_atomically(path, save({"features": features}, metadata={"index": f"{checksum} {index}"}))
+    return path
 
 
 def read_block(path: Path) -> Block:

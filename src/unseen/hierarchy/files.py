@@ -13,7 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cached_property, lru_cache
 from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -563,7 +563,7 @@ def check_up(hierarchy: Hierarchy, seen_ids: Sequence[str], coverage: Coverage) 
     }
 
 
-@cache  # one text for all classes at the same distance
+@lru_cache  # one text for all classes at the same distance
 def _guesswork(distance: int, without_vector: bool) -> str | None:
     if distance < 0:
         return "not connected to any seen class"

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 # Beyond this many names a spelling suggestion looks only at those that begin alike.
 MANY_NAMES = 20_000
+FEW_LOOKUPS = 100  # up to here scanning the text takes less time than an index of all names
 
 
 def plain(text: str) -> str:
@@ -39,6 +40,7 @@ class NameIndex:
         count = np.fromiter((len(synonyms) for synonyms in lemmas), np.int64, len(lemmas))
         self._row = np.repeat(np.arange(len(lemmas)), count)
         self._place = np.arange(len(self._row)) - np.repeat(np.cumsum(count) - count, count)
+        self._lookups = 0
 
     @cached_property
     def _numbers(self) -> dict[str, list[int]]:
@@ -50,7 +52,15 @@ class NameIndex:
 
     def exact(self, text: str) -> list[int]:
         """The rows that have this very name, those whose first name it is before the others."""
-        return self._rows(np.array(self._numbers.get(plain(text), []), np.int64))
+        self._lookups += 1
+        if self._lookups > FEW_LOOKUPS:
+            return self._rows(np.array(self._numbers.get(plain(text), []), np.int64))
+        line, places = b"\n" + plain(text).encode() + b"\n", []
+        at = self._text.find(line)
+        while at >= 0:
+            places.append(at)
+            at = self._text.find(line, at + 1)
+        return self._rows(np.searchsorted(self._start, np.array(places, np.int64)))
 
     def search(self, text: str) -> Iterator[int]:
         """Rows, best first: the name itself, then names that begin so, then words within, then any part."""

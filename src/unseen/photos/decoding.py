@@ -1,21 +1,26 @@
 """Photos from strangers: decoded in processes that have a limit on memory and on time, and are killed beyond it.
 
 A picture of a few MB can keep a decoder busy for minutes, or make it take gigabytes, in more ways than can be checked
-beforehand. So a decoder is a process of its own, with Pillow and NumPy alone. Run as a program, this file is one.
+beforehand. So a decoder is a process of its own, with Pillow and NumPy alone. One that a picture has taken over gets no
+further: it has none of the server's environment, writes no file, and what it answers is a few numbers and pixels.
+
+    question, answer    two lengths (8 bytes each), that many bytes of JSON, that many of a photo or of pixels
 """
 
 from __future__ import annotations
 
+import json
 import os
-import pickle
 import queue
+import struct
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 
@@ -26,6 +31,11 @@ try:
     import resource
 except ImportError:  # Windows: time is limited, memory by the number of pixels alone
     resource = None
+
+LENGTHS = struct.Struct("<QQ")
+MAX_HEADER = 1 << 16  # bytes of an answer's JSON
+ENVIRONMENT = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")  # all that Python needs to start
+PROGRAM = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from unseen.photos.decoding import work; work()"
 
 
 class Decoded(NamedTuple):
@@ -55,7 +65,7 @@ class Decoders:
         process: subprocess.Popen | None = self._idle.get(timeout=self.wait)
         try:
             process = process or self._start()
-            answer = self._ask(process, (photo, self.max_pixels, list(transforms)))
+            answer = self._ask(process, photo, transforms)
         except BaseException:
             if process is not None:  # it may be anywhere in its work
                 _end(process)
@@ -63,9 +73,9 @@ class Decoders:
             raise
         finally:
             self._idle.put(process)
-        if isinstance(answer, UnreadablePhoto):
-            raise answer
-        return [Decoded(*parts) for parts in answer]
+        if isinstance(answer, str):
+            raise UnreadablePhoto("the photo", answer)
+        return answer
 
     def close(self) -> None:
         while not self._idle.empty():
@@ -75,22 +85,25 @@ class Decoders:
 
     def _start(self) -> subprocess.Popen:
         return subprocess.Popen(
-            [sys.executable, __file__, str(self.memory)],
+            [sys.executable, "-I", "-c", PROGRAM, json.dumps([*filter(None, sys.path)]), str(self.memory)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "OMP_NUM_THREADS": "1"},
+            env={"OMP_NUM_THREADS": "1"} | {name: os.environ[name] for name in ENVIRONMENT if name in os.environ},
             start_new_session=True,  # Ctrl-C is for the server, which ends its decoders
         )
 
-    def _ask(self, process: subprocess.Popen, question: tuple) -> list[tuple] | UnreadablePhoto:
+    def _ask(
+        self, process: subprocess.Popen, photo: bytes, transforms: Sequence[PhotoTransform]
+    ) -> list[Decoded] | str:
+        """What the decoder makes of the photo, or why it cannot be read."""
         assert process.stdin is not None and process.stdout is not None
         started, killer = time.monotonic(), threading.Timer(self.seconds, process.kill)
         killer.start()
         try:
-            pickle.dump(question, process.stdin)
-            process.stdin.flush()
-            return pickle.load(process.stdout)
-        except (OSError, EOFError, pickle.UnpicklingError):  # it has ended
+            question = {"max_pixels": self.max_pixels, "transforms": [transform.to_dict() for transform in transforms]}
+            _send(process.stdin, question, photo)
+            return _decoded(*_receive(process.stdout, sum(map(_bytes_of, transforms))), transforms)
+        except (OSError, EOFError, ValueError, KeyError, TypeError):  # it has ended, or is not itself any more
             if time.monotonic() - started < self.seconds:
                 raise UnreadablePhoto("the photo", "cannot be decoded: save it again as a plain JPEG or PNG.") from None
             why = f"takes longer than {self.seconds:g} s to decode: save it again as a plain JPEG or PNG."
@@ -99,46 +112,84 @@ class Decoders:
             killer.cancel()
 
 
+def _bytes_of(transform: PhotoTransform) -> int:
+    return 3 * transform.size**2
+
+
+def _decoded(header: dict[str, Any], content: bytes, transforms: Sequence[PhotoTransform]) -> list[Decoded] | str:
+    """A decoder's answer, if it fits the question; ValueError, KeyError or TypeError if not."""
+    if "why" in header:
+        return str(header["why"])
+    pixels = np.frombuffer(content, np.uint8)
+    parts = np.split(pixels, np.cumsum([_bytes_of(transform) for transform in transforms]))
+    return [
+        Decoded((int(width), int(height)), part.reshape(transform.size, transform.size, 3))
+        for (width, height), part, transform in zip(header["sizes"], parts[:-1], transforms, strict=True)
+    ]
+
+
+def _send(pipe: IO[bytes], header: dict[str, Any], *content: bytes) -> None:
+    text = json.dumps(header).encode()
+    pipe.write(LENGTHS.pack(len(text), sum(map(len, content))) + text)
+    for part in content:
+        pipe.write(part)
+    pipe.flush()
+
+
+def _receive(pipe: IO[bytes], most: int) -> tuple[dict[str, Any], bytes]:
+    """Header and content, at most `most` bytes; EOFError where the other side has ended."""
+    lengths = LENGTHS.unpack(_exactly(pipe, LENGTHS.size))
+    if lengths[0] > MAX_HEADER or lengths[1] > most:
+        raise ValueError("more than anybody asked for")
+    header, content = (_exactly(pipe, length) for length in lengths)
+    return json.loads(header), content
+
+
+def _exactly(pipe: IO[bytes], length: int) -> bytes:
+    content = pipe.read(length)
+    if len(content) < length:
+        raise EOFError
+    return content
+
+
 def _end(process: subprocess.Popen) -> None:
     process.kill()
     process.communicate()  # closes its pipes, and waits
 
 
-def work(memory: int) -> None:
-    """Decode what comes on standard input until it ends."""
+def work() -> None:
+    """Decode what comes on standard input until it ends, with as many bytes of memory as the arguments say."""
     source, sink = sys.stdin.buffer, sys.stdout.buffer
     sys.stdout = sys.stderr  # nothing else may get between the answers
-    _limit_memory(memory)
+    _limit(int(sys.argv[2]))
     while True:
         try:
-            photo, max_pixels, transforms = pickle.load(source)
+            question, photo = _receive(source, sys.maxsize)
         except EOFError:
             return
         try:
-            answer = [_decode(photo, max_pixels, transform) for transform in transforms]
+            transforms = [PhotoTransform(**settings) for settings in question["transforms"]]
+            pictures = [_decode(photo, question["max_pixels"], transform) for transform in transforms]
+            answer, pixels = {"sizes": [size for size, _ in pictures]}, [pixels.tobytes() for _, pixels in pictures]
         except UnreadablePhoto as error:
-            answer = error
+            answer, pixels = {"why": error.why[:1000]}, []
         except MemoryError:
-            answer = UnreadablePhoto("the photo", "takes too much memory to decode. Make it smaller.")
-        pickle.dump(answer, sink)
-        sink.flush()
+            answer, pixels = {"why": "takes too much memory to decode. Make it smaller."}, []
+        _send(sink, answer, *pixels)
 
 
-def _decode(photo: bytes, max_pixels: int, transform: PhotoTransform) -> tuple:
+def _decode(photo: bytes, max_pixels: int, transform: PhotoTransform) -> tuple[tuple[int, int], np.ndarray]:
     picture = read_photo(photo, max_pixels, short_side=transform.resize)
     return picture.size, transform.crop(picture)
 
 
-def _limit_memory(memory: int) -> None:
-    """To `memory` bytes more than the process has now."""
-    try:
-        pages = int(Path("/proc/self/statm").read_text().split()[0])
-    except OSError:  # not Linux
+def _limit(memory: int) -> None:
+    """The process to `memory` bytes more than it has now, and to writing no files."""
+    if resource is None:
         return
-    if resource is not None:
-        limit = pages * resource.getpagesize() + memory
-        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-
-
-if __name__ == "__main__":
-    work(int(sys.argv[1]))
+    limits = {resource.RLIMIT_FSIZE: 0, resource.RLIMIT_CORE: 0}
+    with suppress(OSError):  # not Linux: time and pixels are limited
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        limits[resource.RLIMIT_AS] = pages * resource.getpagesize() + memory
+    for kind, limit in limits.items():
+        resource.setrlimit(kind, (limit, limit))

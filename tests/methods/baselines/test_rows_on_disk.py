@@ -29,7 +29,7 @@ def write_store(place, features: SeenFeatures, ids: list[str], block: int = 3) -
         for number, start in enumerate(range(0, len(own), block)):
             part = own[start : start + block]
             block_of = Block(part, [Source(f"{start + i}.jpg", 1, 1) for i in range(len(part))], [], "")
-            write_block(place / "features" / id / f"{number:06d}.safetensors", block_of)
+            write_block(place / "features" / id, number, block_of)
         contents[id] = [len(own), 0]
     network = {"name": "made-up", "checksum": "", "features": features.matrix.shape[1], "transform": {}}
     return FeatureStore(place, {"network": network, "precision": "fp16", "classes": contents})

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -75,6 +75,7 @@ class DGPSettings(HiddenSettings):
     k: Annotated[int, AT_LEAST_1] = 4
     weighted: bool = True
     two_phase: bool = True
+    kept_inputs: ClassVar[int] = 150  # more than SGCN: a class's own vector is a smaller part of what it gathers
 
 
 class DGPMethod(GraphMethod):
