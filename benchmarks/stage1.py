@@ -118,8 +118,7 @@ class _PlainTraining:
 
     def __init__(self, method: GraphMethod, network: GraphNetwork, layers: list[Adjacency], x: np.ndarray):
         settings = method.settings
-        dropped = len(layers) if settings.dropped_layers is None else settings.dropped_layers
-        self.network, self.dropout, self.first = network, settings.dropout, len(layers) - dropped
+        self.network, self.rates = network, settings.dropout_rates(len(layers), x.shape[1])
         made = {id(layer): [_sparse(layer, group) for group in range(layer.groups)] for layer in layers}
         self.matrices = [made[id(layer)] for layer in layers]
         self.x = torch.from_numpy(x)
@@ -131,7 +130,7 @@ class _PlainTraining:
         def drop(index: int, hidden: Tensor) -> Tensor:
             if masks is not None:
                 return hidden * masks(index, hidden.shape)
-            return torch.nn.functional.dropout(hidden, self.dropout) if index >= self.first else hidden
+            return torch.nn.functional.dropout(hidden, self.rates[index])
 
         hops = getattr(self.network, "hops", {})
         phases = getattr(self.network, "phases", ("", ""))

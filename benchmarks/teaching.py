@@ -36,12 +36,14 @@ from unseen.paper.plots import drawing
 from unseen.vectors.class_vectors import class_vectors, load_vectors
 
 NETWORKS = ("efficientnet-lite0", "efficientnet-lite1", "efficientnet-lite2", "resnet50")
-NOISES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
-SEEN_DOUBTS = (0.0, 0.003, 0.01, 0.03, 0.1)
+NOISES = (0.5, 1.0, 2.0, 4.0, 8.0)
+SEEN_DOUBTS = (0.0, 0.006, 0.02, 0.06, 0.2)
 FIFTH = 5
 OWN, DRAWS = 20, 20  # classes of one's own, and how often they are drawn
 METHODS: dict[str, Callable[[], Method]] = {
-    "kin": lambda: Kin(KinSettings(sources=[1.0, 1.0], width=1.0, ridge=0.1)),  # where its choice begins: near enough
+    "kin": lambda: Kin(
+        KinSettings(sources=[0.5, 1.0, 2.0], width=1.0, ridge=0.1)
+    ),  # where its choice begins: near enough
     "sgcn": lambda: make_method("sgcn", {"epochs": 300}),
 }
 open_network = cache(load_network)
@@ -62,7 +64,7 @@ class Trial:
     """Classes to be taught, with as many photos each, and what is predicted for all candidates."""
 
     classifiers: np.ndarray  # N x P
-    doubt: np.ndarray  # N
+    doubt: float  # the usual one
     like: Reference
     rows: np.ndarray  # of the classes to be taught
     photos: np.ndarray  # classes x photos x P
@@ -82,13 +84,9 @@ class Trial:
         if not count:
             return found
         means = self.photos[:, places].mean(axis=1)
-        for at, (row, mean) in enumerate(zip(self.rows, means, strict=True)):
-            if noise is None:
-                found[at] = combine(self.like.mean, mean, 1.0, self.like, has_bias=True)
-            else:
-                weight = weigh(count, self.doubt[row], noise)
-                found[at] = combine(found[at], mean, weight, self.like, has_bias=True)
-        return found
+        predicted = np.broadcast_to(self.like.mean, found.shape) if noise is None else found
+        weight = 1.0 if noise is None else weigh(count, self.doubt, noise)
+        return combine(predicted, means, [weight] * len(found), self.like, has_bias=True)
 
     def hits(self, count: int, noise: float | None, among: np.ndarray, which: slice = slice(None)) -> np.ndarray:
         """Classes: the share of photos that are told rightly among some candidates; only `which` are taught."""
@@ -121,7 +119,7 @@ def fit(name: str, hierarchy: Hierarchy, hidden: np.ndarray, method: Method):
     network = open_network(name)
     kept = np.setdiff1d(np.arange(len(network.class_ids)), hidden)
     seen = hierarchy.indices([network.class_ids[at] for at in kept])
-    vectors = class_vectors(hierarchy, load_vectors("glove+text"))
+    vectors = class_vectors(hierarchy, load_vectors("glove+text+looks"))
     problem = Problem(hierarchy, vectors, seen, network.classifiers()[kept])
     return method.fit(problem, Run(show_progress=False)), seen
 
@@ -133,9 +131,11 @@ def make_trial(name: str, hierarchy: Hierarchy, photos: dict[str, np.ndarray], e
     wanted = set(paper_list("all"))
     chosen = {id: rows[:each] for id, rows in photos.items() if id in wanted and len(rows) >= each}
     assert solution.trust is not None
+    node, ancestor, _ = hierarchy.ancestor_pairs()
+    novel = np.setdiff1d(np.arange(len(hierarchy)), ancestor[np.isin(node, seen)])
     return Trial(
         solution.classifiers,
-        1 - solution.trust.astype(np.float64) ** 2,
+        1 - float(np.median(solution.trust[novel])) ** 2,
         Reference.of(solution.classifiers[seen]),
         hierarchy.indices(chosen),
         np.stack(list(chosen.values())),
@@ -158,15 +158,14 @@ def choose(stores: Path, networks: list[str]) -> None:
             like = Reference.of(solution.classifiers[seen])
             own = normalise_rows(network.classifiers())[hidden] - like.mean
             trust = solution.trust
-            doubt = np.full(len(rows), DOUBT) if trust is None else 1 - trust[rows].astype(np.float64) ** 2
+            doubt = DOUBT if trust is None else 1 - float(np.median(trust[rows])) ** 2
             photos = read_photos(name, "seen-train", stores)
             for count in (1, 3, 5):
                 means = np.stack([photos[network.class_ids[at]][:count].mean(axis=0) for at in hidden])
                 cells = []
                 for noise in (np.inf, *NOISES, 0.0):
-                    weights = [weigh(count, d, noise) for d in doubt]
-                    pairs = zip(solution.classifiers[rows], means, weights, strict=True)
-                    found = np.stack([combine(*pair, like, has_bias=True) for pair in pairs]) - like.mean
+                    weights = [weigh(count, doubt, noise)] * len(rows)
+                    found = combine(solution.classifiers[rows], means, weights, like, has_bias=True) - like.mean
                     cosine = normalise_rows(found[:, :-1]) * normalise_rows(own[:, :-1])
                     cells.append(100 * float(cosine.sum(axis=1).mean()))
                     if noise in sums:
@@ -187,12 +186,11 @@ def choose_for_seen(stores: Path, networks: list[str]) -> None:
         truth = np.concatenate([[at] * len(tests[id]) for at, id in enumerate(ids) if id in tests])
         photos = np.concatenate([tests[id] for id in ids if id in tests])
         for doubt in SEEN_DOUBTS:
-            head = np.stack(
-                [
-                    combine(row, lessons[id][:5].mean(axis=0), weigh(5, doubt), like, True) if id in lessons else row
-                    for id, row in zip(ids, known, strict=True)
-                ]
-            )
+            head = known.copy()
+            for at, id in enumerate(ids):
+                if id in lessons:
+                    mean = lessons[id][:5].mean(axis=0)[None]
+                    head[at] = combine(known[at][None], mean, [weigh(5, doubt)], like, has_bias=True)[0]
             cells.append(f"{100 * float(((photos @ head.T).argmax(axis=1) == truth).mean()):.1f}")
         print(f"| {name} | {' | '.join(cells)} |", flush=True)
 

@@ -193,10 +193,10 @@ def weights_state(place: Path) -> str:
 
 def cache_state(place: Path) -> str:
     """The parsed vectors, if they are whole: users' readers make damaged ones again."""
-    entries = sorted(path for path in place.glob("word-vectors/*.json"))
+    entries = sorted(path for path in place.glob("word-vectors/*.safetensors"))
     if not entries:
         return NOTHING
-    table = read_cached(entries[0], "")
+    table = read_cached(entries[0])
     if table is None:
         raise UnseenError("the cache is damaged")
     return digest("\n".join(table.words), np.asarray(table.vectors).tobytes(), str(len(entries)))

@@ -19,12 +19,12 @@ from typing import Any
 import numpy as np
 from PIL import Image
 from safetensors.numpy import save
+from unseen.answers.batches import open_labels
 
 from torture_jobs import NETWORK, build, bundle_state, cache_state, digest, store_state
 from torture_points import Child, time_limit
 from unseen._util import arrays as arrays_in_file
 from unseen._util.loop import CHECKPOINT, load_checkpoint, save_checkpoint
-from unseen.answers.batches import open_labels
 from unseen.answers.candidates import read_ids
 from unseen.bundle import Bundle
 from unseen.cli.options import read_transform
@@ -34,7 +34,7 @@ from unseen.hierarchy.core import Hierarchy
 from unseen.model import Model
 from unseen.networks.loading import load_network
 from unseen.photos import read_photo
-from unseen.vectors.files import open_vectors, read_blocks, read_layout
+from unseen.vectors.files import parse
 from unseen.vectors.placing import read_names
 from unseen.web.view import View
 
@@ -191,16 +191,11 @@ def _vectors(inputs: Path, folder: Path) -> list[Reader]:
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as file:
         file.writestr("vectors.txt", text)
 
-    def read(path: Path) -> None:
-        with open_vectors(path) as stream:
-            for _ in read_blocks(stream, read_layout(stream)):
-                pass
-
     return [
-        Reader("vectors, text", [text, header + text], _in_file(folder / "v.txt", read)),
-        Reader("vectors, binary", [binary], _in_file(folder / "v.bin", read)),
-        Reader("vectors, gzip", [gzip.compress(text, mtime=0)], _in_file(folder / "v.txt.gz", read)),
-        Reader("vectors, zip", [packed.getvalue()], _in_file(folder / "v.zip", read)),
+        Reader("vectors, text", [text, header + text], _in_file(folder / "v.txt", parse)),
+        Reader("vectors, binary", [binary], _in_file(folder / "v.bin", parse)),
+        Reader("vectors, gzip", [gzip.compress(text, mtime=0)], _in_file(folder / "v.txt.gz", parse)),
+        Reader("vectors, zip", [packed.getvalue()], _in_file(folder / "v.zip", parse)),
     ]
 
 
@@ -416,10 +411,11 @@ def _checkpoint(folder: Path) -> Reader:
     save_checkpoint(place, tensors, {"identity": identity, "step": 3, "records": [{"seconds": 0.5}]})
 
     def read(path: Path) -> object:
-        found = load_checkpoint(path.parent, identity)
-        if found is None:  # told, and begun again
+        saved = load_checkpoint(path.parent, identity)
+        if saved is None:
             return None
-        tensors = [(name, found.tensors[name].numpy().tobytes()) for name in sorted(found.tensors)]
-        return digest(json.dumps(found.facts, sort_keys=True), *(part for pair in tensors for part in pair))
+        tensors, facts = saved
+        parts = [(name, tensors[name].numpy().tobytes()) for name in sorted(tensors)]
+        return digest(json.dumps(facts, sort_keys=True), *(part for pair in parts for part in pair))
 
     return Reader("checkpoints", [(place / CHECKPOINT).read_bytes()], _in_file(place / CHECKPOINT, read), sealed=True)

@@ -307,7 +307,7 @@ def run_consumer(kind: str, folder: Path, *without: str) -> list[tuple[str, str,
 
 
 def check_consumer(found, model: Model, photo, candidates: str = "any") -> None:
-    expected = {label.id: label for label in model.classify(photo, k=10, candidates=candidates)}
+    expected = {label.id: label for label in model.classify(photo, k=10, candidates=candidates, prior="uniform")}
     assert len(found) == 5 and found[0][1] == next(iter(expected))
     for name, id, score in found:
         assert expected[id].name == name and score == pytest.approx(expected[id].score, rel=0.02)
@@ -338,7 +338,7 @@ def test_the_verdict_in_numpy(lite, onnx_file, photo_folder):
     assert done.returncode == 0, done.stderr
     name, _, probability = done.stdout.splitlines()[-1].rpartition(" ")
     verdict = lite.classify(photo_folder / "photo.jpg", candidates="hops:1").verdict
-    assert name == (verdict.name or "don't know") and float(probability) == pytest.approx(verdict.probability, abs=0.05)
+    assert name == (verdict.say or "don't know") and float(probability) == pytest.approx(verdict.probability, abs=0.05)
 
 
 @pytest.mark.slow

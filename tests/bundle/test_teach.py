@@ -7,6 +7,7 @@ import pytest
 
 from support.bundles import FEATURES, OKAPI, POODLE, SAW, ZEBRA, small_bundle
 from unseen.bundle import Bundle, remove
+from unseen.bundle.records import CalibrationRecord
 from unseen.bundle.teach import NOISE, Photos, Reference, combine, forget, remaining_doubt, shrink, teach, weigh
 from unseen.errors import UnseenError
 from unseen.features.store import SeenFeatures
@@ -43,20 +44,30 @@ def test_the_weight_of_photos_grows_with_their_number_and_with_doubt():
 
 def test_the_mixture_is_the_formula():
     rows = np.random.default_rng(1).normal(size=(20, 5)).astype(np.float32)
-    like, point = Reference.of(rows), np.array([3.0, 1.0, 1.0, 1.0, 1.0])
-    predicted = rows[0]
+    like, point = Reference.of(rows), np.array([[3.0, 1.0, 1.0, 1.0, 1.0]])
+    predicted = rows[:1]
     centre = np.full(4, 1.5)
-    alone = rows[:, :4].astype(float).mean(axis=0) + like.length * (point[:4] - centre) / np.linalg.norm(
-        point[:4] - 1.5
-    )
-    found = combine(predicted, point, 0.25, like, has_bias=True)
-    assert found[:4] == pytest.approx(0.75 * predicted[:4] + 0.25 * alone, abs=1e-5)
+    mean = rows[:, :4].astype(float).mean(axis=0)
+    alone = mean + like.length * (point[0, :4] - centre) / np.linalg.norm(point[0, :4] - centre)
+    mixed = combine(predicted, point, [0.25], like, has_bias=True)[0]
+    assert mixed[:4] == pytest.approx(0.75 * predicted[0, :4] + 0.25 * alone, abs=1e-5)
     average = np.append(centre, 1)  # an average photo scores as before
-    assert found @ average == pytest.approx(predicted @ average, abs=1e-5)
-    strong = combine(predicted, point, 0.9, like, has_bias=True)[:4] - like.mean[:4]
-    mixed = 0.1 * (predicted[:4] - like.mean[:4]) + 0.9 * (alone - like.mean[:4])
-    assert strong == pytest.approx(shrink(0.9) * mixed, abs=1e-5)
-    assert combine(predicted, np.ones(5), 0.25, like, has_bias=True) == pytest.approx(predicted)  # nothing to learn
+    assert mixed @ average == pytest.approx(predicted[0] @ average, abs=1e-5)
+    strong = combine(predicted, point, [0.9], like, has_bias=True)[0, :4] - mean
+    expected = 0.1 * (predicted[0, :4] - mean) + 0.9 * (alone - mean)
+    assert strong == pytest.approx(shrink(0.9) * expected, abs=1e-5)
+    assert combine(predicted, np.ones((1, 5)), [0.25], like, has_bias=True) == pytest.approx(predicted)  # all alike
+
+
+def test_photos_alone_are_a_nearest_mean_by_cosine():
+    random = np.random.default_rng(2)
+    like = Reference.of(random.normal(size=(20, 9)).astype(np.float32))
+    means, photos = random.uniform(0, 2, (6, 8)), random.uniform(0, 2, (50, 8))
+    nothing = np.tile(like.mean, (6, 1))  # predicted: all alike
+    rows = combine(nothing, np.concatenate([means, np.ones((6, 1))], axis=1), [0.8] * 6, like, has_bias=True)
+    scores = photos @ rows[:, :-1].T + rows[:, -1]
+    cosines = photos @ (means / np.linalg.norm(means, axis=1, keepdims=True)).T
+    assert (np.argsort(scores, axis=1) == np.argsort(cosines, axis=1)).all()
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -165,3 +176,10 @@ def test_wrong_input_is_refused(bundle, photos, words):
         teach(bundle, photos)
     with pytest.raises(UnseenError, match="no photos were taught"):
         forget(bundle, [POODLE])
+
+
+def test_an_older_calibration_says_so(bundle):
+    calibrated = bundle.change(calibration=CalibrationRecord(0.1, 0.4))
+    taught = teach(calibrated, {OKAPI: some_photos()})
+    assert taught.calibration.before_teaching
+    assert forget(taught).calibration == calibrated.calibration

@@ -51,5 +51,5 @@ def test_first_as_json_then_for_people(cache):
     for name, photo in photos.items():
         assert name in shown
         for label in (photo["labels"][0], photo["unseen"][0]):
-            assert label["name"] in shown
+            assert label["say"] in shown
     assert "unseen classify photo.jpg" in shown and "{" not in shown

@@ -52,7 +52,7 @@ def test_an_explanation_names_the_photos(unseen, photos):
     ids.write_text(OKAPI + "\n")
     told = unseen("classify", "photo.png", "--bundle", "taught", "--candidates", ids, "--explain", TRUST)
     assert told.code == 0, told.err
-    assert "from 2 photos and its kin" in told.out
+    assert "learned from 2 photos" in told.out
     told = unseen("classify", "photo.png", "--bundle", "taught", "--candidates", ids, "--explain", TRUST, "--json")
     assert told.json["photos"][0]["explanation"]["photos"] == 2
 

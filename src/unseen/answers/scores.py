@@ -27,6 +27,7 @@ from unseen.answers.probability import (
     NodeSums,
     exponent,
     log_probabilities,
+    node_probabilities,
     plain_probabilities,
     select_verdicts,
     way_up,
@@ -45,6 +46,7 @@ WORTH_A_THREAD = 64  # photos: fewer are one block, whose products all threads s
 CLASSES = 4096  # classes a product
 LEAST = 16  # photos or classes a product: BLAS takes other paths, with other rounding, below
 DEPTH = 320  # features a product: BLAS splits deeper ones by shape and by number of threads, and so rounds by them
+TIE = 1e-6  # of a score: what rounding may change, on another machine too
 
 
 @dataclass(frozen=True)
@@ -155,17 +157,20 @@ class Scorer:
         calibrated = self.numbers is not None and seen_shift is None
         return np.exp(scores) if calibrated else plain_probabilities(scores)
 
-    def masses(self, features: np.ndarray, seen_shift: float | None = None) -> np.ndarray:
-        """n x V: the probabilities of the nodes `sums.nodes`."""
-        return self.sums(self.probabilities(features, seen_shift))
+    def to_nodes(self, probabilities: np.ndarray, seen_shift: float | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """The probabilities of the nodes `sums.nodes`, and the cautious ones that verdicts are chosen by; n x V."""
+        if self.numbers is None or seen_shift is not None:
+            masses = self.sums(probabilities)
+            return masses, masses
+        return node_probabilities(self.numbers, self.sums, probabilities, self.groups[0].stop)
 
     def verdicts(
-        self, masses: np.ndarray, confidence: float | Sequence[float], seen_shift: float | None = None
+        self, cautious: np.ndarray, confidence: float | Sequence[float], seen_shift: float | None = None
     ) -> np.ndarray:
         """n: places among `sums.nodes`, -1 for "unknown"; for several confidences a row each."""
         numbers = self.numbers if self.numbers is not None and seen_shift is None else UNCALIBRATED
         powers = [exponent(numbers, one) for one in np.ravel(confidence).tolist()]
-        return select_verdicts(self.sums, masses, powers if np.ndim(confidence) else powers[0])
+        return select_verdicts(self.sums, cautious, powers if np.ndim(confidence) else powers[0])
 
     def best(self, scores: np.ndarray, k: int) -> np.ndarray:
         """n x k or fewer: the columns of the best candidates, best first; of equal ones the lowest row first."""
@@ -269,8 +274,9 @@ class Scorer:
                     torch.mm(a, b, out=out)
         scores = scores[: len(points)]
         if features is not None and self.numbers is not None:
-            with_one = np.concatenate([features, np.ones((len(features), 1), np.float32)], axis=1)
-            logits = torch.from_numpy(with_one).to(self.device) @ self._head.T
+            with_one = np.ones((max(len(features), LEAST), features.shape[1] + 1), np.float32)
+            with_one[: len(features), :-1] = features
+            logits = (torch.from_numpy(with_one).to(self.device) @ self._head.T)[: len(features)]
             seen, unseen = scores[:, self.groups[0]], scores[:, self.groups[1]]
             logs = log_probabilities(
                 self.numbers, logits, seen, unseen, self._seen_places, self._climb, self.prior.common
@@ -304,7 +310,10 @@ def _read_only(matrix: np.ndarray) -> Tensor:
 
 
 def _count(scores: Tensor, threshold: Tensor) -> tuple[np.ndarray, np.ndarray]:
-    """How many of each row's scores are greater than, and how many are equal to its threshold (int64, int64)."""
+    """How many of each row's scores are greater than, and how many are equal to its threshold (int64, int64): scores
+    that differ by rounding alone are equal."""
+    tolerance = TIE * threshold.abs().nan_to_num(posinf=0.0)  # a class without an answer scores -inf
+    above, below = threshold + tolerance, threshold - tolerance
     greater = torch.zeros(len(scores), dtype=torch.int64, device=scores.device)
     at_least = torch.zeros_like(greater)
     # Comparisons written as 0.0 and 1.0 into a piece that stays in the cache: several times faster than summing bools.
@@ -312,6 +321,6 @@ def _count(scores: Tensor, threshold: Tensor) -> tuple[np.ndarray, np.ndarray]:
     for start in range(0, scores.shape[1], CLASSES):
         piece = scores[:, start : start + CLASSES]
         flag = flags[:, : piece.shape[1]]
-        greater += torch.gt(piece, threshold, out=flag).sum(1).long()
-        at_least += torch.ge(piece, threshold, out=flag).sum(1).long()
+        greater += torch.gt(piece, above, out=flag).sum(1).long()
+        at_least += torch.ge(piece, below, out=flag).sum(1).long()
     return greater.cpu().numpy(), (at_least - greater).cpu().numpy()

@@ -2,24 +2,26 @@
 
 A prediction in doubt and photos as evidence are weighed in closed form:
 
-    w' = mu + shrink(a) ((1 - a) (w - mu) + a (q - mu)),    a = n doubt / (n doubt + NOISE)
+    w' = mu + shrink(a) ((1 - a) (w - mu) + a q),    a = n doubt / (n doubt + NOISE sqrt(1 - doubt))
 
-w is the predicted classifier, a guess with variance `doubt`; kin knows it, 1 - trust^2. q is the classifier that n
-photos give alone: the direction from an average photo c to their mean feature m, as long as seen classifiers are,
+w is the predicted classifier, a guess with variance `doubt`: for kin 1 - trust^2, its median over the novel classes.
+q is what n photos say alone, the direction of their mean feature m, without what the photos of all classes share:
 
-    q = mu + length * (m - c) / |m - c|
+    q = length * (m/|m| - share c/|c|) / usual length of these
 
-with mu the mean of the seen classifiers and `length` their usual distance from it. NOISE is the variance of what a
-single photo says. Teaching must not raise a class's scores on unrelated photos: the bias of w' is such that the average
-photo c scores as before, and the more it owes to photos the shorter it is made, since photos of its siblings are like
-its own photos too.
+with mu the mean of the seen classifiers, `length` their usual distance from it, c an average photo and `share` the mean
+over the taught classes of cos(m, c). So among classes that were all taught the photos' part is a nearest mean by
+cosine. NOISE is the variance of what a single photo says. Teaching must not raise scores on unrelated photos: the
+biases are such that the average photo c scores as before, in the mean over the taught classes, and the more a class
+owes to photos the shorter w' is made, since photos of its siblings are like its own photos too.
 
 Only the features of the photos count. Their mean is kept, so that ten photos in two goes are worth as much as ten in
-one, and forgetting gives back exactly what was there. No other class changes.
+one, and forgetting gives back exactly what was there. Classes that are not taught never change.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -29,14 +31,14 @@ from unseen.bundle.bundle import Bundle
 from unseen.bundle.records import Taught
 from unseen.errors import UnseenError
 from unseen.features.base import check_matrix
+from unseen.methods.base import normalise_rows
 from unseen.methods.projections import Append1, Projection, Unit
 
-NOISE = 1.0
-"""Of one photo, in units of the variance of a class of which nothing is known: with it, seen classes that were hidden
-and then taught come nearest to the network's own classifiers (`benchmarks/teaching.py choose`, four networks)."""
+NOISE = 2.0
+"""Of one photo, in units of the variance of a class of which nothing is known (`benchmarks/teaching.py choose`)."""
 DOUBT = 0.75
 """For methods without trust: the median of kin's doubt on hidden seen classes."""
-SEEN_DOUBT = 0.01
+SEEN_DOUBT = 0.02
 """Of a classifier that the network learned from photos itself."""
 SMALL = 1e-12
 
@@ -112,34 +114,43 @@ def _continued(entry: Taught, features: np.ndarray, checksums: Sequence[str]) ->
 
 
 def _apply(bundle: Bundle, changed: Mapping[str, Taught], taught: dict[str, Taught]) -> Bundle:
-    """The bundle with this taught, and the rows of those that changed computed from scratch."""
-    solution = bundle.solution
+    """The bundle with this taught, and the rows of all taught classes, and of those that changed, from scratch."""
+    solution, kept = bundle.solution, {id: entry for id, entry in taught.items() if entry.photos}
     classifiers = np.array(solution.classifiers)
     trust = None if solution.trust is None else np.array(solution.trust)
     answers = None if solution.answers is None else np.array(solution.answers)
-    like, has_bias = Reference.of(_untaught_seen(bundle)), scores_with_bias(solution.projection)
-    is_seen = bundle.is_seen
-    for id, entry in changed.items():
-        row = bundle.hierarchy.index(id)
-        doubt = _doubt(entry, bool(is_seen[row]))
-        weight = weigh(entry.photos, doubt) if entry.answered else float(entry.photos > 0)
+    entries = {bundle.hierarchy.index(id): entry for id, entry in {**changed, **kept}.items()}
+    for row, entry in entries.items():
         classifiers[row] = entry.predicted
-        if weight:
-            point = solution.projection(entry.mean[None].astype(np.float32))[0]
-            classifiers[row] = combine(entry.predicted, point, weight, like, has_bias)
         if trust is not None and entry.trust is not None:
-            left = remaining_doubt(entry.photos, 1 - entry.trust**2)
-            trust[row] = entry.trust if not entry.photos else np.sqrt(1 - left)
+            trust[row] = entry.trust
         if answers is not None:
             answers[row] = entry.answered or entry.photos > 0
-    kept = {id: entry for id, entry in taught.items() if entry.photos}
-    return bundle.change(solution=replace(solution, classifiers=classifiers, trust=trust, answers=answers), taught=kept)
+    doubt = usual_doubt(bundle, trust)
+    like, has_bias = Reference.of(_untaught_seen(bundle)), scores_with_bias(solution.projection)
+    with_photos, is_seen = [row for row, entry in entries.items() if entry.photos], bundle.is_seen
+    # A seen class competes with others that have no photos: it is weighed by itself.
+    unseen, alone = [row for row in with_photos if not is_seen[row]], [[row] for row in with_photos if is_seen[row]]
+    for rows in filter(None, [unseen, *alone]):
+        of = [entries[row] for row in rows]
+        doubts = [SEEN_DOUBT if is_seen[row] else doubt for row in rows]
+        weights = [weigh(one.photos, d) if one.answered else 1.0 for one, d in zip(of, doubts, strict=True)]
+        points = solution.projection(np.stack([one.mean for one in of]).astype(np.float32))
+        classifiers[rows] = combine(np.stack([one.predicted for one in of]), points, weights, like, has_bias)
+    if trust is not None:
+        for row in with_photos:
+            trust[row] = np.sqrt(1 - remaining_doubt(entries[row].photos, 1 - float(trust[row]) ** 2))
+    calibration = bundle.calibration and replace(bundle.calibration, before_teaching=bool(kept) or None)
+    solution = replace(solution, classifiers=classifiers, trust=trust, answers=answers)
+    return bundle.change(solution=solution, taught=kept, calibration=calibration)
 
 
-def _doubt(entry: Taught, seen: bool) -> float:
-    if seen:
-        return SEEN_DOUBT
-    return DOUBT if entry.trust is None else max(1 - entry.trust**2, SEEN_DOUBT)
+def usual_doubt(bundle: Bundle, trust: np.ndarray | None) -> float:
+    """The median over novel classes. One for all: classes whose photos weigh differently do not compare well."""
+    novel = bundle.is_novel & bundle.is_class
+    if trust is None or not novel.any():
+        return DOUBT
+    return max(1 - float(np.median(trust[novel])) ** 2, SEEN_DOUBT)
 
 
 def _untaught_seen(bundle: Bundle) -> np.ndarray:
@@ -176,12 +187,13 @@ class Reference:
 
 
 def weigh(photos: int, doubt: float, noise: float = NOISE) -> float:
-    """a: how much photos count against the prediction, 0..1.
+    """a: how much photos count against the prediction, 0..1. The posterior mean of a classifier of unit variance, whose
+    prediction has the length sqrt(1 - doubt) before it is made as long as the others.
 
     >>> weigh(0, 0.75), round(weigh(1, 0.75), 2), round(weigh(10, 0.75), 2)
     (0.0, 0.43, 0.88)
     """
-    return photos * doubt / (photos * doubt + noise)
+    return photos * doubt / (photos * doubt + noise * math.sqrt(1 - doubt)) if photos else 0.0
 
 
 def shrink(weight: float) -> float:
@@ -197,37 +209,40 @@ def shrink(weight: float) -> float:
 
 def remaining_doubt(photos: int, doubt: float) -> float:
     """The variance that is left when photos were weighed in."""
-    return doubt * (1 - weigh(photos, doubt))
+    return doubt * NOISE / (NOISE + photos * doubt)
 
 
-def combine(predicted: np.ndarray, point: np.ndarray, weight: float, like: Reference, has_bias: bool) -> np.ndarray:
-    """w' (E, float32) of the predicted classifier and the photos' mean, `point`, where classes are scored (E).
+def combine(
+    predicted: np.ndarray, points: np.ndarray, weights: Sequence[float] | np.ndarray, like: Reference, has_bias: bool
+) -> np.ndarray:
+    """w' (n x E, float32) of predicted classifiers and the means of their photos, `points`, where classes are scored.
 
     With `has_bias` the last number of each is a bias, and the 1 that it is multiplied by. Without, scores are like
-    cosines, and only the direction of the point itself counts.
+    cosines, and only the direction of a point itself counts.
     """
+    weight = np.asarray(weights, np.float64)[:, None]
+    directions = normalise_rows(points[:, :-1] if has_bias else points).astype(np.float64)
     if not has_bias:
-        length = max(float(np.linalg.norm(point)), SMALL)
-        return ((1 - weight) * predicted + weight * like.size * point / length).astype(np.float32)
-    prior, seen = predicted[:-1].astype(np.float64), point[:-1].astype(np.float64)
-    centre = average_photo(seen)
-    direction = seen - centre
-    length = np.linalg.norm(direction)
-    if length < SMALL:  # features that are all alike say nothing
+        return ((1 - weight) * predicted + weight * like.size * directions).astype(np.float32)
+    prior, average = predicted[:, :-1].astype(np.float64), average_photo(points[:, :-1].astype(np.float64))
+    level = normalise_rows(average[None])[0]
+    directions -= (directions @ level).mean() * level
+    usual = np.linalg.norm(directions, axis=1).mean()
+    if usual < SMALL:  # features that are all alike say nothing
         return predicted.astype(np.float32)
-    mean = like.mean[:-1]
-    weights = mean + shrink(weight) * ((1 - weight) * (prior - mean) + weight * like.length * direction / length)
-    bias = float(predicted[-1]) + (prior - weights) @ centre
-    return np.append(weights, bias).astype(np.float32)
+    mean, shorter = like.mean[:-1], np.array([shrink(one) for one in weight[:, 0]])[:, None]
+    rows = mean + shorter * ((1 - weight) * (prior - mean) + weight * like.length * directions / usual)
+    biases = predicted[:, -1] + ((prior - rows) @ average).mean()
+    return np.concatenate([rows, biases[:, None]], axis=1).astype(np.float32)
 
 
 def average_photo(features: np.ndarray) -> np.ndarray:
-    """The features of an average photo, estimated from this one: all equal.
+    """The features of an average photo (D), estimated from these (n x D): all equal.
 
     Pooled features are nearly that: the mean over photos of EfficientNet-Lite0's and of ResNet-50's has a cosine of
     0.94 and 0.95 with it.
     """
-    return np.full_like(features, features.mean())
+    return np.full(features.shape[1], features.mean())
 
 
 def scores_with_bias(projection: Projection) -> bool:
@@ -240,5 +255,6 @@ def taught_head(known: np.ndarray, taught: Mapping[int, Taught]) -> np.ndarray:
     head, like = np.array(known, np.float32), Reference.of(known)
     for row, photos in taught.items():
         point = np.append(photos.mean, 1.0)
-        head[row] = combine(known[row], point, weigh(photos.photos, SEEN_DOUBT), like, has_bias=True)
+        weights = [weigh(photos.photos, SEEN_DOUBT)]
+        head[row] = combine(known[row][None], point[None], weights, like, has_bias=True)[0]
     return head

@@ -227,6 +227,12 @@ def teach(
         classes, new = len(given.photos), count_photos(changed) - count_photos(old)
         tell_about(given, new)
     changed.save(out, overwrite=overwrite)
+    if changed.calibration is not None and changed.calibration.before_teaching:
+        bound = (
+            "" if changed.calibration.harm is None else f" more than {changed.calibration.harm:g} points of accuracy"
+        )
+        tell(f"The calibration is older than these photos, so that seen classes may lose{bound}. With photos of seen "
+             f"classes, fit it again: unseen calibrate {out} --photos DIR --out {out}")  # fmt: skip
     result = {
         "bundle": str(out),
         "classes": classes,

@@ -77,7 +77,7 @@ class Trainings:
     work: Path
     level: Level
     lengths: Lengths
-    kin_vectors: str = "glove+text"
+    kin_vectors: str = "glove+text+looks"
     device: str = "auto"
     workers: int = 2
     show_progress: bool = True

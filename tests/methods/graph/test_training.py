@@ -17,6 +17,7 @@ from unseen._util.loop import CHECKPOINT
 from unseen._util.run import Run
 from unseen.errors import UnseenError
 from unseen.methods import Solution
+from unseen.methods.graph.adjacency import receptive_field
 from unseen.methods.graph.training import Masks, Training
 from unseen.vectors.class_vectors import ClassVectors
 
@@ -190,8 +191,8 @@ def test_prediction_on_a_grown_hierarchy_answers_for_the_new_node():
     assert np.linalg.norm(alone[0]) == pytest.approx(1, abs=1e-5)
 
 
-def masks(rate: float, seed: int = 0, **settings) -> Masks:
-    return Masks(rate, torch.Generator().manual_seed(seed), **settings)
+def masks(rate: float, seed: int = 0) -> Masks:
+    return Masks([rate, rate], torch.Generator().manual_seed(seed))
 
 
 @pytest.mark.parametrize("rate", [0.5, 0.3])
@@ -229,8 +230,42 @@ def test_the_generator_decides_and_its_state_resumes(rate):
     assert torch.equal(fresh(1, shape), later)
 
 
-def test_no_rate_and_early_layers_drop_nothing():
+def test_each_layer_has_its_own_rate():
     assert masks(0.0)(0, torch.Size([3, 3])) is None
-    draw = masks(0.5, first=1)
+    draw = Masks([0.0, 0.5], torch.Generator().manual_seed(0))
     assert draw(0, torch.Size([3, 3])) is None
     assert draw(1, torch.Size([3, 3])) is not None
+
+
+@pytest.mark.parametrize(
+    ("variant", "settings", "width", "rates"),
+    [
+        ("dgp", {}, 300, [0.5, 0.5]),  # the paper's
+        ("sgcn", {}, 300, [0.5, 0.5]),
+        ("dgp", {}, 1024, [0.5, 0.5]),
+        ("dgp", {}, 200, [0.25, 0.5]),
+        ("dgp", {}, 100, [0.0, 0.5]),  # the built-in vectors
+        ("sgcn", {}, 100, [0.25, 0.5]),
+        ("dgp", {"input_dropout": 0.5}, 100, [0.5, 0.5]),
+        ("dgp", {"dropout": 0.0}, 300, [0.0, 0.0]),
+        ("dgp", {"dropped_layers": 1}, 300, [0.0, 0.5]),
+    ],
+)
+def test_short_vectors_are_not_thinned_out(variant, settings, width, rates):
+    """The paper drops half of 300 numbers; half of a hundred leaves too few to tell siblings apart."""
+    assert small_method(variant, **settings).settings.dropout_rates(2, width) == pytest.approx(rates)
+
+
+def test_only_the_wanted_inputs_are_dropped():
+    """Training sees the masks that the settings ask for: without any it repeats, whatever the seed of the masks."""
+    problem, method = small_problem(), small_method("dgp")
+    field = receptive_field(method.adjacencies(problem.hierarchy), problem.seen)
+    losses = []
+    for rate in (0.0, 0.5):
+        method = small_method("dgp", input_dropout=rate, dropout=0.0)
+        for seed in (0, 1):
+            torch.manual_seed(0)
+            network = method.build(problem.vectors.matrix.shape[1], problem.classifiers.shape[1])
+            x = problem.vectors.matrix[field.inputs]
+            losses.append(float(Training(network, field, x, problem.targets(), method.settings, seed).step()))
+    assert losses[0] == losses[1] != losses[2] != losses[3]

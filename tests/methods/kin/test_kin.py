@@ -19,7 +19,7 @@ from unseen.methods.kin.kin import Kernel, ancestor_vectors, gather, natural_wid
 FIXED = {"ridge": 0.2, "width": 1.0, "sources": [1.0]}
 
 
-def finished(deviation: np.ndarray, state: dict[str, np.ndarray], caution: float = 1.0) -> np.ndarray:
+def finished(deviation: np.ndarray, state: dict[str, np.ndarray], caution: float = 0.7) -> np.ndarray:
     """mu + d / sqrt(|d|^2 + caution^2 chance^2)."""
     doubt = (caution * state["chance"][0]) ** 2
     return state["mean"] + deviation / np.sqrt(np.square(deviation).sum(axis=-1, keepdims=True) + doubt)
@@ -306,7 +306,7 @@ def test_sources_that_nothing_is_known_by_do_not_count():
 def test_sources_have_their_usual_weights():
     problem = make_problem(parts=3)
     named = replace(problem, vectors=replace(problem.vectors, names=("glove", "text", "looks")))
-    assert make_method("kin").fit(named, Run()).record.chosen["sources"] == [0.5, 1.0, 2.0]
+    assert make_method("kin").fit(named, Run()).record.chosen["sources"] == [0.5, 1.0, 4.0]
 
 
 def test_the_choice_does_not_depend_on_the_seed():

@@ -17,7 +17,7 @@ from unseen.methods.base import FitRecord, Method, Problem, Solution, State, nor
 from unseen.methods.projections import Append1
 from unseen.methods.registry import NOT_NEGATIVE
 
-CHUNK = 8192  # classes at a time
+FAR = 20_000  # steps to a class that cannot be reached
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,9 @@ class StructuralSettings:
 class Structural(Method):
     """W~(u) = sum_s exp(-decay d(u, s)) W(s), rows normalised; d is the undirected distance in the hierarchy.
 
+    Classes that are equally far from every seen class, or further by the same number of steps (a class and the leaves
+    below it), have the same direction: it is computed once for all of them, so that they tie exactly.
+
     Shapes: W is M x P, the known classifiers scaled to length 1; W~ is N x P.
     """
 
@@ -44,16 +47,15 @@ class Structural(Method):
         return Solution(self.predict(problem, {}), Append1(), record=FitRecord(weights=0))
 
     def predict(self, problem: Problem, state: State, rows: np.ndarray | None = None) -> np.ndarray:
-        rows = problem.rows_or_all(rows)
-        distance, targets = distances(problem.hierarchy, problem.seen), problem.targets()
-        mixed = np.empty((len(rows), targets.shape[1]), np.float32)
-        for start in range(0, len(rows), CHUNK):
-            part = slice(start, start + CHUNK)
-            steps = distance[rows[part]]
-            weight = np.exp(-self.settings.decay * np.maximum(steps, 0), dtype=np.float32)
-            weight[steps < 0] = 0  # another component of the hierarchy
-            mixed[part] = weight @ targets
-        return normalise_rows(mixed)
+        targets = problem.targets().astype(np.float64)
+        steps = distances(problem.hierarchy, problem.seen)[problem.rows_or_all(rows)]
+        steps[steps < 0] = FAR  # another component of the hierarchy
+        nearest = steps.min(axis=1, keepdims=True)
+        steps -= np.where(nearest == FAR, 0, nearest)  # only the differences matter
+        kinds, kind = np.unique(steps.view(np.dtype((np.void, 2 * steps.shape[1]))).ravel(), return_inverse=True)
+        steps = kinds.view(np.int16).reshape(len(kinds), -1)
+        mixed = np.where(steps > FAR // 2, 0, np.exp(-self.settings.decay * steps)) @ targets
+        return normalise_rows(mixed).astype(np.float32)[kind]
 
 
 class NetworkAlone(Method):

@@ -10,8 +10,9 @@ from __future__ import annotations
 import hashlib
 import time
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -32,26 +33,26 @@ from unseen.methods.registry import AT_LEAST_1, BELOW_1, NOT_NEGATIVE
 
 
 class Masks:
-    """Draws the dropout mask of each layer's input: 0 with probability `rate`, else 1 / (1 - rate).
+    """Draws the dropout mask of each layer's input: 0 with the layer's probability r, else 1 / (1 - r).
 
-    At rate 0.5, on a CPU, bytes of random bits are looked up in a table of 256 x 8 factors, which costs a tenth of
+    At r = 0.5, on a CPU, bytes of random bits are looked up in a table of 256 x 8 factors, which costs a tenth of
     drawing a uniform number for each entry. A mask is valid until the next one is drawn for the same layer.
 
     Args:
-        rate: Share of the entries that are 0.
+        rates: Share of the entries that are 0, for each layer.
         generator: Where the random numbers come from, and on which device.
         dtype: Of the masks.
-        first: The layers before it drop nothing.
     """
 
-    def __init__(self, rate: float, generator: torch.Generator, dtype: torch.dtype = torch.float32, first: int = 0):
-        self.rate, self.generator, self.dtype, self.first = rate, generator, dtype, first
+    def __init__(self, rates: Sequence[float], generator: torch.Generator, dtype: torch.dtype = torch.float32):
+        self.rates, self.generator, self.dtype = rates, generator, dtype
         bits = (torch.arange(256)[:, None] >> torch.arange(8)) & 1
         self._table = (bits * 2).to(generator.device, dtype)
         self._memory: dict[int, tuple[Tensor, Tensor]] = {}
 
     def __call__(self, layer: int, shape: torch.Size) -> Tensor | None:
-        if self.rate == 0 or layer < self.first:
+        rate = self.rates[layer]
+        if rate == 0:
             return None
         if layer not in self._memory or self._memory[layer][1].numel() < shape.numel():
             words = -(-shape.numel() // 64)
@@ -59,12 +60,12 @@ class Masks:
             self._memory[layer] = random, torch.empty(words * 8, 8, dtype=self.dtype, device=self.generator.device)
         random, mask = self._memory[layer]
         flat = mask.view(-1)[: shape.numel()]
-        if self.rate == 0.5 and random.device.type == "cpu":
+        if rate == 0.5 and random.device.type == "cpu":
             random.random_(-(2**63), None, generator=self.generator)
             torch.index_select(self._table, 0, random.view(torch.uint8).int(), out=mask)
         else:
             flat.uniform_(generator=self.generator)
-            torch.ge(flat, self.rate, out=flat).mul_(1 / (1 - self.rate))
+            torch.ge(flat, rate, out=flat).mul_(1 / (1 - rate))
         return flat.view(shape)
 
 
@@ -87,8 +88,7 @@ class Training:
         self.x = torch.from_numpy(x).to(device, dtype)
         self.targets = torch.from_numpy(targets).to(device, dtype)
         self.generator = torch.Generator(device).manual_seed(seed)
-        dropped = len(field.layers) if settings.dropped_layers is None else settings.dropped_layers
-        self.masks = Masks(settings.dropout, self.generator, dtype, first=max(0, len(field.layers) - dropped))
+        self.masks = Masks(settings.dropout_rates(len(field.layers), x.shape[1]), self.generator, dtype)
         self.optimiser = torch.optim.Adam(
             network.parameters(),
             lr=settings.learning_rate,
@@ -214,6 +214,7 @@ class GraphSettings:
         learning_rate: Adam's.
         weight_decay: L2, on every parameter.
         dropout: Share of each layer's inputs that an epoch drops.
+        input_dropout: The same for the class vectors; None: as much of it as leaves enough numbers, see `kept_inputs`.
         dropped_layers: How many of the last layers drop inputs; None: all.
         dtype: What training computes in.
         bias: Whether layers add one.
@@ -224,10 +225,24 @@ class GraphSettings:
     learning_rate: Annotated[float, NOT_NEGATIVE] = 1e-3
     weight_decay: Annotated[float, NOT_NEGATIVE] = 5e-4
     dropout: Annotated[float, BELOW_1] = 0.5
+    input_dropout: Annotated[float | None, BELOW_1] = None
     dropped_layers: Annotated[int | None, NOT_NEGATIVE] = None
     dtype: Literal["float32", "float64"] = "float32"
     bias: bool = True
     slope: Annotated[float, NOT_NEGATIVE] = 0.2
+    # Numbers of a class vector that dropout leaves. With the paper's 300 it is half of them; half of 100 is too few.
+    kept_inputs: ClassVar[int] = 75
+
+    def dropout_rates(self, layers: int, inputs: int) -> list[float]:
+        """What each layer drops of its input, the first one's S = inputs numbers long.
+
+        >>> GraphSettings().dropout_rates(2, 300), GraphSettings().dropout_rates(2, 100)
+        ([0.5, 0.5], [0.25, 0.5])
+        """
+        usual = min(self.dropout, max(0.0, 1 - self.kept_inputs / inputs))
+        rates = [usual if self.input_dropout is None else self.input_dropout] + [self.dropout] * (layers - 1)
+        still = 0 if self.dropped_layers is None else layers - self.dropped_layers
+        return [0.0 if layer < still else rate for layer, rate in enumerate(rates)]
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ LARGEST_BRANCH = 10  # seen classes of a branch that is hidden as a whole
 START = {"width": 1.0, "ridge": 0.1}
 GRID = {"width": (0.5, 2.0), "ridge": (0.03, 0.3)}
 LARGE = 2**31  # bytes in single precision; ImageNet's 23,547 classes of 1,281 numbers are 2^27
-WEIGHTS = {"glove": 0.5, "looks": 2.0}  # of sources of vectors, before the choice; of others 1
+WEIGHTS = {"glove": 0.5, "looks": 4.0}  # of sources of vectors, before the choice; of others 1
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class KinSettings:
     decay: Annotated[float, DECAY] = 0.4
     descendants: list[float] = field(default_factory=lambda: [0.25, 0.32, 0.2, 0.22, 0.01])
     ancestors: list[float] = field(default_factory=lambda: [0.8, 0.06, 0.05, 0.04, 0.05])
-    caution: Annotated[float, NOT_NEGATIVE] = 1.0
+    caution: Annotated[float, NOT_NEGATIVE] = 0.7
 
 
 class Kin(Method):
