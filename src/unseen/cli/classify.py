@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     Answers = Sequence[tuple[str, Answer]]  # each with the name of its photo
 
 
+NONE_SHOWN = 0.2  # from here on the command line mentions that a photo may show none of a list
 AMONG_HELP = (
     "Choose among these names only, between commas or in a file, one per line, with their looks behind a tab. Names "
     "that WordNet lacks become classes for this one call; 'crane (bird)' says which crane."
@@ -318,6 +319,8 @@ def show_answer(name: str, answer: Answer) -> None:
             mark,
         )
     stdout.print(table)
+    if answer.none is not None and answer.none >= NONE_SHOWN:
+        stdout.print(f"  none of these: [bold]{per_cent(answer.none)}[/bold]", soft_wrap=True)
 
 
 def _also(titles: Sequence[str]) -> str:
@@ -357,6 +360,39 @@ def _show_explanation(model: Model, reason: Explanation) -> None:
         similarity = "" if near.similarity is None else f"{near.similarity:.2f}"
         table.add_row(escaped(near.name), escaped(near.id), f"{near.share:.0%}", similarity, way)
     stdout.print(table)
+
+
+@command(
+    "expect",
+    examples="""
+    unseen expect "okapi, quokka, wheelie bin, e-scooter"
+    unseen expect mine.txt
+    unseen expect mine.txt --bundle my-bundle --json
+    """,
+)
+def expect(
+    names: Annotated[str, Argument(help="Names between commas, or a file of them, as for `classify --among`.")],
+    bundle: Annotated[Path | None, Option(help="The bundle; the default one is made on first use.")] = None,
+    trust_code: options.TrustCode = False,
+    json_: JsonFlag = False,
+) -> None:
+    """Estimate how often a list of names will be answered rightly, and which of them will be confused; no photo is
+    needed. The estimate is too good for lists of very similar things, such as 25 small birds."""
+    from unseen.answers.choice import expect
+
+    model = prepare(bundle, "cpu", trust_code, names, "any")
+    expected = expect(model.bundle, model.candidates())
+    result = expected.as_dict() | {"among": [item.as_dict() for item in model.listed]}
+
+    def show() -> None:
+        stdout.print(str(expected), soft_wrap=True)
+        for a, b, share in expected.pairs[:5]:
+            pair = f"{expected.names[a]} and {expected.names[b]}"
+            stdout.print(f"  {escaped(pair)}: {per_cent(share)} of their photos", highlight=False)
+        worst = ", ".join(f"{expected.names[id]} ({per_cent(share)})" for id, share in expected.classes[:5])
+        stdout.print(f"  least often right: {escaped(worst)}", highlight=False, soft_wrap=True)
+
+    emit(result, json_, show)
 
 
 @command("demo", examples="unseen demo\nunseen demo --json")
