@@ -8,7 +8,7 @@ TIMM := torchvision==0.16.2 timm==1.0.30
 PIP := $(BIN)/python -m pip install --quiet -c constraints.txt
 PYTEST := $(BIN)/python -m pytest -q -n auto --dist worksteal
 
-.PHONY: help demo check fast test static types layers coverage docs audit lint clean
+.PHONY: help demo check fast test static types layers coverage docs tables audit lint clean
 help: ## list the targets
 	@grep -E '^[a-z]+:.*## ' Makefile | awk -F ':.*## ' '{ printf "  make %-9s %s\n", $$1, $$2 }'
 
@@ -40,6 +40,9 @@ coverage: .venv/.installed-dev ## which lines no test runs; files below 80 % are
 
 docs: .venv/.installed-dev ## the documents and the API reference, as a site in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+tables: ## tables of README and docs, from the pages of results
+	$(PYTHON) tools/write_tables.py
 
 .venv/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv

@@ -18,7 +18,7 @@ from safetensors.numpy import load_file
 from torch import nn
 
 from unseen.bundle import Bundle
-from unseen.cli.app import COMMANDS, app
+from unseen.cli.app import app
 from unseen.errors import UnseenError
 from unseen.features.store import FeatureStore, read_about
 from unseen.networks.base import Network
@@ -82,6 +82,11 @@ def write_inputs(folder: Path) -> None:
     (folder / "vectors.txt").write_text("".join(lines))
     (folder / "names.txt").write_text("okapi\nred panda\nsewing machine\n")
     _write_result(folder / "reproduced" / "results")
+    for id in SEEN[:4]:  # what a store had before more photos came
+        shutil.copytree(folder / "photos" / id, folder / "fewer" / id)
+    for photo in (folder / "fewer").glob("*/[0-3].png"):
+        photo.unlink()
+    run_command("features", "--images", folder / "fewer", "--out", folder / "store", *STORING)
     trained = ("train", *common(folder), "--method", "structural", "--out")
     run_command(*trained, folder / "old", "--vectors", folder / "vectors.txt")
     run_command("train", *common(folder), *DGP, "--out", folder / "base", "--vectors", folder / "vectors.txt")
@@ -109,6 +114,7 @@ def common(inputs: Path) -> tuple:
     return ("--graph", inputs / "classes.csv", "--backbone", NETWORK, "--device", "cpu")
 
 
+STORING = ("--backbone", NETWORK, "--workers", "0", "--device", "cpu", "--batch", "4")
 DGP = ("--method", "dgp", "--epochs", "6", "--checkpoint-every", "2", "--set", "hidden=8")
 
 
@@ -225,7 +231,7 @@ class Job:
         shutil.rmtree(self.place.parent, ignore_errors=True)
         self.place.parent.mkdir(parents=True)
         if self.before is not None:
-            shutil.copy2(self.before, self.place)
+            (shutil.copytree if self.before.is_dir() else shutil.copy2)(self.before, self.place)
 
     def run(self, *more: object) -> None:
         os.environ["UNSEEN_CACHE"] = str(self.place.parent / "cache")
@@ -252,15 +258,16 @@ def list_jobs(inputs: Path, trial: Path) -> list[Job]:
     old = {"before": inputs / "old", "repair": ()}
     slow = {"weight": 0.5}
     tune = ("--epochs", "2", "--batch", "8", "--checkpoint-every", "2", "--workers", "0", "--device", "cpu")
-    jobs = [
+    return [
         Job("train", ("train", *common(inputs), *DGP, "--out", place, *vectors), place, bundle_state, resume,
             repair=overwrite, **slow),
         Job("train, replacing", ("train", *common(inputs), *DGP, *into, *vectors), place, bundle_state, **old, **slow),
         Job("train kin", ("train", *common(inputs), "--method", "kin", *into, *vectors), place, bundle_state, **old),
         Job("finetune", ("finetune", base, *photos, "--out", place, *tune, *trusting), place, bundle_state, resume,
             repair=overwrite, **slow),
-        Job("features", ("features", *photos, "--out", place, "--backbone", NETWORK, "--workers", "0", "--device",
-            "cpu", "--batch", "4"), place, store_state, repair=(), **slow),
+        Job("features", ("features", *photos, "--out", place, *STORING), place, store_state, repair=(), **slow),
+        Job("features, again", ("features", *photos, "--out", place, *STORING), place, store_state, repair=(),
+            before=inputs / "store", **slow),
         Job("add", ("add", base, "--name", "okapi", "--parent", "animal", *vectors, *into, *trusting), place,
             bundle_state, **old),
         Job("remove", ("remove", base, "--id", "saw", *into), place, bundle_state, **old),
@@ -274,9 +281,9 @@ def list_jobs(inputs: Path, trial: Path) -> list[Job]:
             "--overwrite"), place, file_state),
         *(Job(f"classify, {kind}", ("classify", inputs / "photos", "--bundle", base, "--out", trial / f"out.{kind}",
             "--device", "cpu", *trusting), trial / f"out.{kind}", labels_state) for kind in ("csv", "jsonl")),
+        Job("evaluate, table", ("evaluate", base, *photos, "--candidates", "seen", "--table", trial / "table.csv",
+            "--device", "cpu", *trusting), trial / "table.csv", file_state),
         Job("report", ("report", inputs / "reproduced", "--out", place, "--no-photos"), place, report_state),
         Job("vector cache", (inputs / "vectors.txt",), trial / "cache", cache_state, repair=()),
+        Job("teach", ("teach", base, *photos, *into, *trusting), place, bundle_state, **old),
     ]  # fmt: skip
-    if "teach" in COMMANDS:
-        jobs.append(Job("teach", ("teach", base, *photos, *into, *trusting), place, bundle_state, **old))
-    return jobs

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from unseen.answers.listing import SenseFinder, find_list, read_list, split_hint
+from unseen.answers.listing import Listed, SenseFinder, find_list, read_list, split_hint
 from unseen.errors import UnseenError
 from unseen.examples import fruits, photo
 from unseen.hierarchy.core import Hierarchy
@@ -30,6 +32,7 @@ def finder() -> SenseFinder:
         ("otter, seal, walrus", "carnivorous mammal"),  # and no furs
         ("cat, dog, rocket", "feline mammal"),  # and no guy
         ("crane (machine), heron", "lifts and moves"),
+        ("dog, lamp", "genus Canis"),  # and no andiron, though that is a thing as a lamp is
     ],
 )
 def test_the_commonest_sense_that_fits_the_others(finder, names, definition):
@@ -72,5 +75,40 @@ def test_mistakes_are_named():
     bundle = fruits().bundle
     with pytest.raises(UnseenError, match="the list is empty"):
         find_list(bundle, [])
-    with pytest.raises(UnseenError, match=r"'zeppelin' is no class of it.*'zeppelin \(PARENT\)'"):
+    with pytest.raises(UnseenError, match=r"'zeppelin' is not in this hierarchy.*'zeppelin \(PARENT\)'"):
         find_list(bundle, ["lemon", "zeppelin"])
+    with pytest.raises(UnseenError, match="Did you mean raspberry"):
+        find_list(bundle, ["rasberry"])
+    with pytest.raises(UnseenError, match=r"no file mine.txt"):
+        read_list("mine.txt")
+    with pytest.raises(UnseenError, match="give one of them"):
+        fruits().classify(photo("crimson"), candidates="unseen", among="lemon, lime")
+
+
+def test_a_text_is_a_list_too():
+    model = fruits()
+    assert model.among("lemon, lime").classes == model.among(["lemon", "lime"]).classes
+    assert model.classify(photo("crimson"), among="lemon, raspberry")[0].id == "raspberry"
+
+
+def test_notes_say_what_a_name_was_taken_for(finder):
+    def listed(names: str):
+        senses = {text: finder.senses(text) for text in read_list(names)}
+        return finder.best(next(iter(senses)), senses)
+
+    crane = listed("crane, okapi, giraffe, truck")
+    assert crane.close and not crane.certain
+    assert (
+        "wading bird" in crane.note and "write n03126707 or crane (lifting device) for: lifts and moves" in crane.note
+    )
+    assert listed("crane (lifting device), okapi").id == "n03126707"  # as the note says
+    assert listed("okapi, crane").certain and "n02439398" in listed("okapi, crane").note
+    new = Listed("quokka", "quokka", True, (finder.wordnet.sense("n03094503"),), score=0.3)
+    assert not new.certain and "a kind of container" in new.note and "as in 'quokka (bird)'" in new.note
+    assert replace(new, score=0.9).certain and new.as_dict()["score"] == 0.3
+
+
+def test_two_names_of_one_class_are_one():
+    bundle = fruits().bundle
+    _, (lemon,) = find_list(bundle, ["lemon", "Lemon"])
+    assert lemon.also == ("Lemon",) and "Also named: Lemon." in lemon.note

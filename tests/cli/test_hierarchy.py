@@ -48,7 +48,7 @@ def test_additions_are_judged_alone(folder, unseen):
     assert "rescue dog (pup): 2 hops from a seen class" in done.out
 
 
-def test_a_chain_by_mistake_is_told(folder, unseen):
+def test_a_chain_by_mistake_is_reported(folder, unseen):
     Path("chain.csv").write_text(
         "id,name,parent\n" + "".join(f"c{i},dog,{f'c{i - 1}' if i else ''}\n" for i in range(150))
     )
@@ -67,10 +67,11 @@ def test_suggestions_become_a_table_to_read_over(folder, unseen):
     assert len(places) == 3 and places[0].keys() == {"id", "name", "definition", "score"}
     assert found["rescue dog"] | {"note": ""} == {
         "name": "rescue dog", "id": "rescue-dog", "parent": "n02084071", "known": False, "note": "", "dropped": [],
+        "score": places[0]["score"], "check": False, "looks": "",
     }  # fmt: skip
     assert "other senses" in found["crane"]["note"] and found["qqxzv"]["note"].startswith("no place found")
     table = Path("new.csv").read_text()
-    assert table.startswith("id,name,parent,definition,note\n") and OKAPI in table
+    assert table.startswith("id,name,parent,definition,looks,score,check,note\n") and OKAPI in table
     done = unseen("taxonomy", "suggest", "names.txt", "--out", "new.csv")
     assert done.code == 1 and "new.csv exists already: choose another name" in done.err
     done = unseen("taxonomy", "suggest", "names.txt", "--out", "other.csv")

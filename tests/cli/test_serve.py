@@ -10,7 +10,7 @@ import pytest
 from support.command_line import run_command
 
 
-def test_a_port_in_use_is_told_before_anything_is_loaded():
+def test_a_port_in_use_is_reported_before_anything_is_loaded():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from support.command_line import run_command
@@ -10,7 +11,7 @@ from support.tables import small_trainings
 from unseen.answers.candidates import AUTHORS_LISTS
 from unseen.errors import UnseenError
 from unseen.methods import method_names
-from unseen.paper.compare import compare, named_verdicts, parse_method, table, verdict_table
+from unseen.paper.compare import HITS, TESTED, compare, named_verdicts, paired_tests, parse_method, table, verdict_table
 
 pytestmark = [pytest.mark.usefixtures("small_lists"), pytest.mark.slow]
 
@@ -49,6 +50,24 @@ def test_every_method_is_judged_by_its_verdicts(rows):
             assert set(told[kind]["hierarchical"]) == {"precision@5", "f1", "severity", "area"}
     cells = verdict_table(rows)
     assert len(cells) == len(rows) + 1 and {len(line) for line in cells} == {len(cells[0])}
+
+
+def made_up(method: str, values: list[float], network: str = "one") -> dict:
+    hits = {hit: {f"c{i}": value for i, value in enumerate(values)} for hit in HITS}
+    return {"method": method, "vectors": "glove", "network": network, "by_class": dict.fromkeys(TESTED, hits)}
+
+
+def test_the_default_method_is_tested_against_every_row_of_its_network():
+    random = np.random.default_rng(0)
+    ours = random.uniform(40, 60, 50)
+    rows = [made_up("dgp", (ours - 9 + random.normal(0, 1, 50)).tolist()), made_up("kin", ours.tolist()),
+            made_up("sgcn", (ours + random.normal(0, 30, 50)).tolist()),
+            made_up("kin", ours.tolist(), "two"), {"method": "exem", "left_out": "no photos"}]  # fmt: skip
+    header, *lines = paired_tests(rows)
+    assert header[:3] == ["against", "vectors", "network"] and [line[0] for line in lines] == ["dgp", "sgcn"]
+    mean = np.mean(ours - np.array(list(rows[0]["by_class"]["all"]["hit@1"].values())))
+    assert lines[0][3] == f"**{mean:+.1f}** (0.001)" and "**" not in lines[1][3]  # 10 tests of p = 1 / 10,001
+    assert len(paired_tests([row for row in rows if row["method"] != "kin"])) == 1
 
 
 def test_vectors_and_networks_are_told_apart(tmp_path, level):

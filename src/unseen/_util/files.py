@@ -43,7 +43,7 @@ def cache_folder() -> Path:
         folder = pooch.os_cache("unseen")
     path = Path(folder).expanduser()
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        make_folder(path)
     except OSError as error:
         raise UnseenError(f"{path}: cannot create the cache folder ({error}). Set UNSEEN_CACHE to another.") from None
     return path

@@ -8,17 +8,19 @@ of. Of several senses the commonest one counts that fits the rest of the list:
                         less how much less likely t is than its likeliest sense
 
 where WordNet numbers the senses of a name by how often they are meant; senses that can be seen come first.
+`Listed.note` says in a sentence what a name was taken for.
 """
 
 from __future__ import annotations
 
-import csv
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -29,16 +31,18 @@ from unseen.bundle.grow import add
 from unseen.data import imagenet_21k
 from unseen.errors import UnseenError
 from unseen.hierarchy.core import Hierarchy, Node, Sense
-from unseen.hierarchy.files import read_text
+from unseen.hierarchy.search import close_matches, did_you_mean
 from unseen.hierarchy.wordnet import is_wordnet_id
-from unseen.vectors.placing import find_head, suggest
+from unseen.vectors.placing import CHECK, find_head, read_names, suggest
 
 Entry: TypeAlias = "str | tuple[str, str]"  # a name, or a name and what it looks like
-FIT, HINT, RARE = 2.0, 8.0, 0.5
-THING, PHOTOS = 4.0, 1.5  # for a sense that is a thing and no person, and for one that ImageNet has photos of
+FIT, HINT, RARE = 2.5, 8.0, 1.0
+THING, PHOTOS = 4.0, 1.25  # for a sense that is a thing and no person, and for one that ImageNet has photos of
 PHYSICAL, PERSON = "n00001930", "n00007846"
 KIN = 0.5  # to the parent in brackets; less of it, and a new class is meant
 MENTIONED = 3  # other senses
+FEW = 1.0  # other names: of so few it says little that a sense fits them
+CLOSE = 1.5  # another sense that is worth nearly as much as the chosen one
 
 
 @dataclass(frozen=True)
@@ -49,45 +53,84 @@ class Listed:
     id: str
     new: bool  # neither the hierarchy nor WordNet has it
     parents: tuple[Sense, ...]
-    others: tuple[Sense, ...] = ()  # what the name may mean instead
+    others: tuple[Meaning, ...] = ()  # what the name may mean instead
+    definition: str = ""
+    score: float | None = None  # of a new class: how likely its place is right, or near
+    close: bool = False  # one of the others is nearly as likely
+    also: tuple[str, ...] = ()  # other entries of the list that mean this class
 
     def as_dict(self) -> dict[str, Any]:
-        parents, others = ([{"id": s.id, "name": s.name} for s in senses] for senses in (self.parents, self.others))
-        return {"name": self.name, "id": self.id, "new": self.new, "parents": parents, "others": others}
+        listed = {"name": self.name, "id": self.id, "new": self.new, "score": self.score, "note": self.note}
+        parents = [{"id": sense.id, "name": sense.name} for sense in self.parents]
+        return listed | {"parents": parents, "others": [other._asdict() for other in self.others]}
+
+    @property
+    def certain(self) -> bool:
+        """Whether nobody has to read the note."""
+        return not self.close and (self.score is None or self.score >= CHECK)
+
+    @property
+    def note(self) -> str:
+        """What the name was taken for, and how to say that something else is meant."""
+        above = " and ".join(parent.name for parent in self.parents)
+        also = f" Also named: {', '.join(self.also)}." if self.also else ""
+        if not self.new:
+            meaning = _short(self.definition) or (f"a kind of {above}" if above else "a class of the hierarchy")
+            ways = [f"{one.id}{f' or {self.name} ({one.parent})' if one.parent else ''}" for one in self.others]
+            pairs = zip(ways, self.others, strict=True)
+            instead = "; ".join(f"write {way} for: {_short(other.definition)}" for way, other in pairs)
+            return f"{self.name}: {meaning} ({self.id}). {f'Or {instead}.' if instead else ''}{also}".strip()
+        text = f"{self.name}: a new class, taken as a kind of {above}."
+        if not self.certain:
+            text += f" That is a guess: check it, or say what it is, as in '{self.name} (bird)'."
+        return text + also
+
+
+class Meaning(NamedTuple):
+    """What a name may mean instead."""
+
+    id: str
+    name: str
+    parent: str  # in brackets behind the name, it settles that this is meant; "" where only the id does
+    definition: str
+
+
+def _short(definition: str) -> str:
+    """Up to the first semicolon."""
+    return definition.split(";")[0].strip()
 
 
 def read_list(text: str) -> list[Entry]:
     """Names between commas; or a file with a name or an id on each line, and what it looks like behind a tab or in the
     column `looks` of a CSV."""
-    if not Path(text).is_file():
-        return [name for part in text.split(",") if (name := part.strip())]
-    lines = [line for line in read_text(text).splitlines() if line.strip()]
-    has_header = bool(lines) and re.search(r"(?i)(^|[\t;,])\"?name\"?($|[\t;,])", lines[0]) is not None
-    mark = next((mark for mark in "\t;," if mark in lines[0]), "\t") if has_header else "\t"  # a name may have a comma
-    rows = [[cell.strip() for cell in row] for row in csv.reader(lines, delimiter=mark)]
-    if has_header:
-        header = [cell.lower() for cell in rows[0]]
-        wanted = [header.index(column) for column in ("name", "looks") if column in header]
-        rows = [[row[place] for place in wanted if place < len(row)] for row in rows[1:]]
-    return [(row[0], row[1]) if len(row) > 1 and row[1] else row[0] for row in rows if row and row[0]]
+    if Path(text).is_file():
+        return [(name, look) if look else name for name, look in read_names(text)]
+    if Path(text).suffix in (".txt", ".csv", ".tsv"):
+        raise UnseenError(f"there is no file {text}: give names between commas, or a file with a name on each line")
+    return [name for part in text.split(",") if (name := part.strip())]
 
 
 def find_list(bundle: Bundle, entries: Iterable[Entry]) -> tuple[Bundle, list[Listed]]:
     """What each entry means, each class once; and the bundle, grown by what it lacks. `bundle` stays as it is."""
     looks = dict((entry.strip(), "") if isinstance(entry, str) else entry for entry in entries)
+    looks = {text: look for text, look in looks.items() if text}
     if not looks:
         raise UnseenError("the list is empty: name some classes, as in 'okapi, quokka, wheelie bin'")
-    finder = SenseFinder(bundle.hierarchy)
+    finder = _finders.get(bundle.hierarchy) or _finders.setdefault(bundle.hierarchy, SenseFinder(bundle.hierarchy))
     senses = {text: finder.senses(text) for text in looks}
-    placed = _place(finder, [text for text, ids in senses.items() if not ids])
+    placed = _place(finder, {text: looks[text] for text, ids in senses.items() if not ids})
     listed: dict[str, Listed] = {}
     new: list[Node] = []
     for text in senses:
         item = placed.get(text) or finder.best(text, senses)
-        if item.id not in bundle.hierarchy and item.id not in listed:
+        if item.id in listed:
+            also = (*listed[item.id].also, item.name)
+            listed[item.id] = replace(listed[item.id], also=tuple(dict.fromkeys(also)))
+            continue
+        listed[item.id] = item
+        if item.id not in bundle.hierarchy:
             names, parents = ((item.name,), [parent.id for parent in item.parents]) if item.new else ((), ())
             new.append(Node(item.id, names, parents, looks=looks[text]))
-        listed.setdefault(item.id, item)
     return (add(bundle, new) if new else bundle), list(listed.values())
 
 
@@ -103,7 +146,9 @@ class SenseFinder:
             self._photographed = frozenset(imagenet_21k()).difference(people)
             self._physical = frozenset(self.wordnet.descendants(PHYSICAL)).difference(people)
         _, above, _ = hierarchy.ancestor_pairs()
-        self._specific = np.log10(len(hierarchy) / np.bincount(above, minlength=len(hierarchy)))  # N, for each node
+        specific = np.log10(len(hierarchy) / np.bincount(above, minlength=len(hierarchy)))
+        self._specific = dict(zip(hierarchy.ids, specific.tolist(), strict=True))
+        self._above: dict[str, frozenset[str]] = {}  # id -> itself and what is above it in the hierarchy
 
     def of(self, id: str) -> Hierarchy:
         return self.hierarchy if id in self.hierarchy else self.wordnet
@@ -125,15 +170,26 @@ class SenseFinder:
     def best(self, text: str, senses: Mapping[str, Sequence[str]]) -> Listed:
         """The sense of an entry that is common and fits the others; `senses`: what each entry may mean."""
         name, hint = split_hint(text)
-        ids = list(senses[text])
+        ids, close = list(senses[text]), False
         if len(ids) > 1:
             hinted, likely = self.named(hint), self._likely(ids, name)
             others = [(meant, self._likely(meant, key)) for key, meant in senses.items() if meant and key != text]
             fits = [[self.kinship(id, *other) for other in others] or [0.0] for id in ids]
-            worth = likely + FIT * np.mean(fits, axis=1) + HINT * np.array([self.kinship(id, hinted) for id in ids])
-            ids = [ids[place] for place in np.argsort(-worth, kind="stable")]
-        others = [self.of(id).sense(id) for id in ids[1:] if id in self._physical]
-        return Listed(name, ids[0], False, self.parents(ids[0]), () if hint else tuple(others[:MENTIONED]))
+            worth = (
+                likely
+                + FIT * np.sum(fits, axis=1) / (len(others) + FEW)
+                + HINT * np.array([self.kinship(id, hinted) for id in ids])
+            )
+            order = np.argsort(-worth, kind="stable")
+            ids, close = [ids[place] for place in order], bool(worth[order[0]] - worth[order[1]] < CLOSE and not hint)
+        above = Counter(parent.name for id in ids for parent in self.parents(id)[:1])
+        others = [self._meaning(id, above) for id in ids[1:] if id in self._physical][:MENTIONED]
+        parents, definition = self.parents(ids[0]), self.of(ids[0]).definition(ids[0])
+        return Listed(name, ids[0], False, parents, () if hint else tuple(others), definition, close=close)
+
+    def _meaning(self, id: str, above: Mapping[str, int]) -> Meaning:
+        parent = next((parent.name for parent in self.parents(id)[:1] if above[parent.name] == 1), "")
+        return Meaning(id, self.of(id).name(id), parent, self.of(id).definition(id))
 
     def _likely(self, ids: Sequence[str], text: str) -> np.ndarray:
         """How likely each sense is by itself, less than 0 but for the likeliest."""
@@ -153,13 +209,19 @@ class SenseFinder:
 
     def kinship(self, id: str, others: Sequence[str], likely: np.ndarray | None = None) -> float:
         """How specific the lowest node above both is, for the best of the other senses."""
-        above = {id, *self.of(id).ancestors(id)}
-        best = 0.0
+        above, best = self._up(id), 0.0
         for place, other in enumerate(others):
-            shared = above.intersection((other, *self.of(other).ancestors(other)))
-            specific = (self._specific[self.hierarchy.index(node)] for node in shared if node in self.hierarchy)
-            best = max(best, max(specific, default=0.0) + (0.0 if likely is None else float(likely[place])))
+            specific = max((self._specific[node] for node in above & self._up(other)), default=0.0)
+            best = max(best, specific + (0.0 if likely is None else float(likely[place])))
         return best
+
+    def _up(self, id: str) -> frozenset[str]:
+        if id not in self._above:
+            self._above[id] = frozenset((id, *self.of(id).ancestors(id))) & self._specific.keys()
+        return self._above[id]
+
+
+_finders: WeakKeyDictionary[Hierarchy, SenseFinder] = WeakKeyDictionary()
 
 
 def split_hint(text: str) -> tuple[str, str]:
@@ -171,18 +233,23 @@ def split_hint(text: str) -> tuple[str, str]:
     return (match[1], match[2].strip()) if match else (text.strip(), "")
 
 
-def _place(finder: SenseFinder, texts: Sequence[str]) -> dict[str, Listed]:
-    """New classes: under the parent in brackets, else where `vectors.placing` puts the name."""
+def _place(finder: SenseFinder, looks: Mapping[str, str]) -> dict[str, Listed]:
+    """New classes, each with its looks: under the parent in brackets, else where `vectors.placing` puts the name."""
     placed: dict[str, Listed] = {}
-    hints = {text: split_hint(text) for text in texts}
-    proposed = [name for name, hint in hints.values() if not hint]
+    hints = {text: split_hint(text) for text in looks}
+    proposed = {name: looks[text] for text, (name, hint) in hints.items() if not hint}
     if proposed and finder.wordnet is finder.hierarchy:
-        what = "this hierarchy is your own: say what it is a kind of, as in"
-        raise UnseenError(f"{proposed[0]!r} is no class of it, and {what} '{proposed[0]} (PARENT)'")
-    parents = {item.name: item.parent for item in suggest(proposed, finder.wordnet)} if proposed else {}
+        unknown = next(iter(proposed))
+        near = did_you_mean(close_matches(unknown, finder.hierarchy.names))
+        raise UnseenError(
+            f"{unknown!r} is not in this hierarchy, which is your own.{near} For a new class, say what it is a kind "
+            f"of: '{unknown} (PARENT)'"
+        )
+    places = {item.name: item.places[0] for item in suggest(list(proposed), finder.wordnet, proposed) if item.places}
     for text, (name, hint) in hints.items():
-        parent = finder.of(hint).resolve(hint) if hint else parents.get(name, "")
-        if not parent:
+        if not hint and name not in places:
             raise UnseenError(f"nothing is known of {name!r}: say what it is a kind of, as in '{name} (bird)'")
-        placed[text] = Listed(name, slug(name), True, (finder.of(parent).sense(parent),))
+        parent = finder.of(hint).resolve(hint) if hint else places[name].sense.id
+        score = None if hint else round(places[name].score, 3)
+        placed[text] = Listed(name, slug(name), True, (finder.of(parent).sense(parent),), score=score)
     return placed

@@ -63,14 +63,17 @@ def sense_number(id: str, name: str) -> int:
     """
     row = wordnet_row(id)
     lemmas = [] if row < 0 else list(map(plain, Hierarchy.wordnet().lemmas[row]))
-    return int(_senses()[row][lemmas.index(plain(name))]) if plain(name) in lemmas else 1
+    if plain(name) not in lemmas:
+        return 1
+    numbers, start = _senses()
+    return int(numbers[start[row] + lemmas.index(plain(name))])
 
 
 @cache
-def _senses() -> list[np.ndarray]:
-    """By row of WordNet: the sense numbers of its lemmas."""
+def _senses() -> tuple[np.ndarray, np.ndarray]:
+    """The sense numbers of all lemmas, and where those of each row of WordNet begin."""
     with np.load(data_file("commonness.npz"), allow_pickle=False) as file:
-        return np.split(file["senses"], np.cumsum(list(map(len, Hierarchy.wordnet().lemmas)))[:-1])
+        return file["senses"], np.cumsum([0, *map(len, Hierarchy.wordnet().lemmas)])
 
 
 @cache

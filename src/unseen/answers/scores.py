@@ -270,8 +270,9 @@ class Scorer:
                     torch.mm(a, b, out=out)
         scores = scores[: len(points)]
         if features is not None and self.numbers is not None:
-            with_one = np.concatenate([features, np.ones((len(features), 1), np.float32)], axis=1)
-            logits = torch.from_numpy(with_one).to(self.device) @ self._head.T
+            with_one = np.ones((max(len(features), LEAST), features.shape[1] + 1), np.float32)
+            with_one[: len(features), :-1] = features
+            logits = (torch.from_numpy(with_one).to(self.device) @ self._head.T)[: len(features)]
             seen, unseen = scores[:, self.groups[0]], scores[:, self.groups[1]]
             logs = log_probabilities(
                 self.numbers, logits, seen, unseen, self._seen_places, self._climb, self.prior.common
@@ -307,7 +308,7 @@ def _read_only(matrix: np.ndarray) -> Tensor:
 def _count(scores: Tensor, threshold: Tensor) -> tuple[np.ndarray, np.ndarray]:
     """How many of each row's scores are greater than, and how many are equal to its threshold (int64, int64): scores
     that differ by rounding alone are equal."""
-    tolerance = TIE * threshold.abs()
+    tolerance = TIE * threshold.abs().nan_to_num(posinf=0.0)  # a class without an answer scores -inf
     above, below = threshold + tolerance, threshold - tolerance
     greater = torch.zeros(len(scores), dtype=torch.int64, device=scores.device)
     at_least = torch.zeros_like(greater)

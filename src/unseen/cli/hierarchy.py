@@ -96,7 +96,7 @@ def _some(ids: list[str], hierarchy) -> str:
     """,
 )
 def suggest(
-    names: Annotated[Path, Argument(help="A file of class names, one per line.")],
+    names: Annotated[Path, Argument(help="A file of names, one per line; after a tab, their looks.")],
     out: Annotated[Path | None, Option(help="The CSV to write; without it the proposal is only shown.")] = None,
     json_: JsonFlag = False,
 ) -> None:
@@ -104,7 +104,8 @@ def suggest(
     from unseen.vectors.placing import read_names, write_csv
     from unseen.vectors.placing import suggest as place
 
-    placed = place(read_names(names))
+    entries = read_names(names)
+    placed = place([name for name, _ in entries], looks=dict(entries))
     for item in placed:
         for name in item.dropped:
             kept = item.name.split("|")[0]
@@ -125,6 +126,9 @@ def _show_suggestions(placed, out: Path | None) -> None:
             lines = [f"  {p.score:4.0%}  {p.sense.id} {p.sense.name}: {p.sense.definition}" for p in item.places]
         for line in lines:
             stdout.print(line, markup=False, highlight=False, soft_wrap=True)
+    doubtful = [item.name for item in placed if item.check]
+    if doubtful:
+        stdout.print(f"To check: {escaped(list_some(doubtful, 10))}", highlight=False, soft_wrap=True)
     if out is not None:
         stdout.print(f"Check {escaped(out)}, then run: unseen hierarchy check imagenet+{escaped(out)}")
 

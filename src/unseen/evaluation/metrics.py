@@ -40,6 +40,7 @@ from unseen.evaluation.table import BINS, FIRST, NEVER, SWEEP, RanksTable
 from unseen.hierarchy.core import Hierarchy
 
 KS = (1, 2, 5, 10, 20)
+DIGITS = 4  # of a per cent: figures are rounded once, where they are shown
 TIES = ("realistic", "optimistic", "pessimistic")
 
 
@@ -127,7 +128,7 @@ def average_hits(photos: np.ndarray, sums: np.ndarray, ks: Sequence[int]) -> dic
 
 
 def _percent(share: float) -> float:
-    return round(100 * float(share), 2)
+    return round(100 * float(share), DIGITS)
 
 
 @dataclass(frozen=True)
@@ -255,12 +256,12 @@ def generalised_figures(
         on_seen, on_unseen = (float(np.average(shares[of], weights=weights[of])) for of in (seen, ~seen))
         best = curve.best(average)
         result[average] = {
-            "seen": round(on_seen, 2),
-            "unseen": round(on_unseen, 2),
-            "harmonic": round(harmonic_mean(on_seen, on_unseen) or 0.0, 2),
+            "seen": round(on_seen, DIGITS),
+            "unseen": round(on_unseen, DIGITS),
+            "harmonic": round(harmonic_mean(on_seen, on_unseen) or 0.0, DIGITS),
             "ausuc": round(curve.area(average) or 0.0, 4),
             "best_shift_in_hindsight": best.shift,  # scores have no fixed scale: not rounded
-            "best_harmonic_in_hindsight": round(best.harmonic, 2),
+            "best_harmonic_in_hindsight": round(best.harmonic, DIGITS),
         }
     return result
 
@@ -277,7 +278,7 @@ def novelty_figures(table: RanksTable, threshold: float, ks: Sequence[int], ties
         result[group] = _percent(float(np.mean(shares[of]))) if of.any() else None
         result[f"{group}_told_rightly"] = _percent(float(np.mean(right[shown]))) if shown.any() else None
     harmonic = harmonic_mean(result["seen"], result["unseen"])
-    return result | {"harmonic": None if harmonic is None else round(harmonic, 2)}
+    return result | {"harmonic": None if harmonic is None else round(harmonic, DIGITS)}
 
 
 class Relations:

@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from unseen.errors import UnseenError
 from unseen.evaluation import metrics
 from unseen.evaluation.metrics import KS, SeenUnseenCurve
 from unseen.evaluation.table import FIRST, NEVER, NOVELTY, RANKS, SWEEP, VERDICTS, RanksTable
-from unseen.features.base import FeatureBatch, Features
+from unseen.features.base import FeatureArrays, FeatureBatch, Features
 from unseen.features.folders import check_source, match_folders, open_features
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ BLOCK = 256  # photos whose probabilities are held at a time
 PHOTOS_OF = ("auto", "unseen", "seen", "both")
 logger = logging.getLogger(__name__)
 Photos: TypeAlias = str | Path | Features
+Labelled: TypeAlias = tuple[Any, Sequence[Any]]  # features or photos, and their classes
 
 
 @dataclass(frozen=True)
@@ -128,7 +129,7 @@ class Evaluation:
 
 def evaluate(
     model: Model,
-    photos: Photos | Sequence[Photos],
+    photos: Photos | Sequence[Photos] | Labelled,
     candidates: str | Sequence[str] = "unseen",
     *,
     workers: int = 2,
@@ -139,8 +140,9 @@ def evaluate(
 
     Args:
         model: From `unseen.load` or `unseen.train`.
-        photos: Photos by class id, DIR/<id>/*, or features; only those of candidates count. AWA2 may be given as it is
-            distributed, with folders such as blue+whale.
+        photos: Photos by class id, DIR/<id>/*, or features, or (x, y): rows of features or a list of photos, and the
+            class of each by id or name. Only those of candidates count. AWA2 may be given as it is distributed, with
+            folders such as blue+whale.
         candidates: Ids, or the name of a list such as unseen, seen or hops:2; see `unseen.answers.candidates`.
         workers: Processes that read photos.
         processes: Those of torchrun, to share the photos among them; all return the same.
@@ -160,7 +162,7 @@ def evaluate(
 
 def evaluate_lists(
     model: Model,
-    photos: Photos | Sequence[Photos],
+    photos: Photos | Sequence[Photos] | Labelled,
     lists: Sequence[str | Sequence[str]],
     *,
     workers: int = 2,
@@ -169,6 +171,9 @@ def evaluate_lists(
 ) -> list[Evaluation]:
     """`evaluate` over several lists of candidates, for which the features are read once."""
     chosen = Settings(**settings).resolve(model.bundle.calibration)
+    if isinstance(photos, tuple) and len(photos) == 2 and not isinstance(photos[0], (str, Path, Features)):
+        x, y = cast(Labelled, photos)
+        photos = FeatureArrays(model.as_features(x), y)
     sources: list[Any] = list(photos) if isinstance(photos, (list, tuple)) else [photos]
     _refuse_twice(sources)
     with_folder = [_name_folder(model, candidates, sources, workers) for candidates in lists]

@@ -15,15 +15,21 @@ from unseen.bundle.file import is_bundle
 from unseen.evaluation.protocol import Evaluation, evaluate, evaluate_lists
 from unseen.methods import get_method, method_names
 from unseen.model import Model
+from unseen.paper.claims import LEVEL, holm, sign_flip
 from unseen.paper.levels import Level, Row
 from unseen.paper.trainings import Trainings
 from unseen.photos import list_photos
 from unseen.training.calibrate import calibrate
+from unseen.training.default import DEFAULT_METHOD
 
 MISSING = "–"
+NEW = "novel&folder"  # classes with photos that have nothing seen at or below them, as a list of candidates
+TESTED = (*AUTHORS_LISTS, f"{AUTHORS_LISTS[0]}+1K", NEW)
+LISTED = {NEW: "new"}  # lists -> their names in tables
 CONFIDENCE = 0.9
 RIGHT = 90.0  # per cent: where information is compared
 KINDS = ("unseen", "seen")
+HITS = ("hit@1", "hit@5")
 NEAR = {"precision@5": 1, "severity": 2, "f1": 1, "area": 3}  # hierarchical figures -> their digits
 HEADER = ["method", "bits", "unseen", "seen", "right, unseen", "right, seen", "precision@5", "severity", "F1", "area"]
 logger = logging.getLogger(__name__)
@@ -60,12 +66,16 @@ def measure(trainings: Trainings, row: Row, verdicts: bool = True) -> dict[str, 
         "photos": sum(1 for _ in list_photos(level.seen_train)) if learns and level.seen_train is not None else None,
         "seconds": model.bundle.training.seconds,
         "coverage": {},
+        "by_class": {},
     }
-    lists = [candidates for spec in AUTHORS_LISTS for candidates in (spec, f"{spec}+1K")]
+    lists = [*(candidates for spec in AUTHORS_LISTS for candidates in (spec, f"{spec}+1K")), NEW]
     results = evaluate_lists(model, photos, [level.candidates(spec) for spec in lists], confidence=None)
     for spec, result in zip(lists, results, strict=True):
         entry[spec] = {"image": result.image, "class": result.class_}
         entry["coverage"][spec] = [result.classes, result.listed_classes, result.images]
+        if spec in TESTED:
+            by_class = {row["id"]: row for row in result.per_class}
+            entry["by_class"][spec] = {hit: {id: row[hit] for id, row in by_class.items()} for hit in HITS}
     if level.seen_val is not None:
         both = [photos, trainings.store(model, level.seen_val)]
         generalised = evaluate(model, both, level.candidates("2-hops+1K"), confidence=None).generalised
@@ -132,8 +142,8 @@ def table(rows: Sequence[dict[str, Any]], average: str = "class") -> list[list[s
     """Text cells, header first. Seen, unseen, H and AUSUC are Hit@1 over 2-hops+1K, always averaged over classes."""
     networks = {row["network"] for row in rows if "left_out" not in row}
     header = ["method", "vectors", *(["network"] if len(networks) > 1 else []), "epochs", "photos"]
-    for spec in AUTHORS_LISTS:
-        header += [f"{spec} @1", f"{spec} @5"]
+    for spec in (*AUTHORS_LISTS, NEW):
+        header += [f"{LISTED.get(spec, spec)} @1", f"{LISTED.get(spec, spec)} @5"]
     header += [f"{spec}+1K @1" for spec in AUTHORS_LISTS] + ["seen", "unseen", "H", "AUSUC", "seconds"]
     cells = [header]
     for row in rows:
@@ -143,8 +153,8 @@ def table(rows: Sequence[dict[str, Any]], average: str = "class") -> list[list[s
         line = [row["method"], row["vectors"], *([row["network"]] if len(networks) > 1 else [])]
         line.append(str(row["epochs"] or MISSING))
         line.append(f"{row['photos']:,}" if row.get("photos") else MISSING)  # that it learned from
-        for spec in AUTHORS_LISTS:
-            line += [_number(row[spec][average].get(hit)) for hit in ("hit@1", "hit@5")]
+        for spec in (*AUTHORS_LISTS, NEW):
+            line += [_number(row[spec][average].get(hit)) for hit in HITS]
         line += [_number(row[f"{spec}+1K"][average].get("hit@1")) for spec in AUTHORS_LISTS]
         both: dict[str, float] = row.get("generalised") or {}
         line += [_number(both.get(key)) for key in ("seen", "unseen", "harmonic")]
@@ -166,6 +176,7 @@ def page(
     coverage = next((row["coverage"] for row in rows if "left_out" not in row), {})
     covered = [f"{spec} {classes:,} of {listed:,} classes, {images:,} photos"
                for spec, (classes, listed, images) in coverage.items() if "+" not in spec]  # fmt: skip
+    covered = [text.replace(NEW, LISTED[NEW]) for text in covered]
     chosen = "" if list(asked) == method_names() else f" --methods {','.join(asked)}"
     chosen += "" if list(networks) == [level.usual_parts["network"]] else f" --network {','.join(networks)}"
     chosen += "" if all("verdict" in row for row in rows if "left_out" not in row) else " --no-verdicts"
@@ -174,16 +185,55 @@ def page(
         f"Hit@k in per cent, averaged over {'classes' if average == 'class' else 'images'}: all methods with the same "
         "features, candidates and seen photos, none finetuned. Seen, unseen, their harmonic mean H and AUSUC (the area "
         "under the curve over all shifts of the seen classes' scores) are Hit@1 on photos of both kinds over "
-        "2-hops+1K, averaged over classes, without any shift. Seconds are for stage 1, from names and network to "
-        "all classifiers. Photos is the number of photos of seen classes that a method learned from.",
+        "2-hops+1K, averaged over classes, without any shift. New is the list of the classes with photos that have "
+        "nothing seen at or below them. Seconds are for stage 1, from names and network to all classifiers. "
+        "Photos is the number of photos of seen classes that a method learned from.",
         f"Hierarchy {level.hierarchy}, network {', '.join(networks)}. Photos: {'; '.join(covered)}."
         + _learned_from(level),
         f"Made by `unseen compare --photos DIR --epochs {lengths.epochs} --gcnz-epochs {lengths.gcnz_epochs}{chosen} "
         "--markdown FILE`. The paper trains its graph networks for 3,000 epochs.",
         markdown(table(rows, average)),
+        *_tests(rows),
         *_verdicts(rows),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def paired_tests(rows: Sequence[dict[str, Any]], hit: str = "hit@1") -> list[list[str]]:
+    """Text cells, header first: the default method minus each other row, on every list, with p in brackets."""
+    measured = [row for row in rows if row.get("by_class")]
+    best = {row["network"]: row for row in reversed(measured) if row["method"] == DEFAULT_METHOD}
+    pairs = [(best[row["network"]], row) for row in measured if best.get(row["network"], row) is not row]
+    tests = []
+    for one, other in pairs:
+        for spec in TESTED:
+            ours, theirs = (row["by_class"][spec][hit] for row in (one, other))
+            differences = np.array([ours[id] - theirs[id] for id in sorted(ours.keys() & theirs.keys())])
+            tests.append((float(differences.mean()), sign_flip(differences)) if len(differences) else (0.0, 1.0))
+    chances = holm([p for _, p in tests])
+    shown = [f"{mean:+.1f} ({p:.3f})" if p >= LEVEL else f"**{mean:+.1f}** ({p:.3f})"
+             for (mean, _), p in zip(tests, chances, strict=True)]  # fmt: skip
+    networks = len({row["network"] for row in measured}) > 1
+    cells = [["against", "vectors", *(["network"] if networks else []), *(LISTED.get(spec, spec) for spec in TESTED)]]
+    for place, (_, row) in enumerate(pairs):
+        figures = shown[place * len(TESTED) : (place + 1) * len(TESTED)]
+        cells.append([row["method"], row["vectors"], *([row["network"]] if networks else []), *figures])
+    return cells
+
+
+def _tests(rows: Sequence[dict[str, Any]]) -> list[str]:
+    cells = paired_tests(rows)
+    if len(cells) == 1:
+        return []
+    return [
+        f"## {DEFAULT_METHOD} against every other row",
+        f"The difference of Hit@1, {DEFAULT_METHOD} minus the other, averaged over classes; in brackets p of a paired "
+        "test over classes (signs flipped at random 10,000 times), adjusted by Holm's method for all tests of the "
+        f"table. Differences with p below {LEVEL:g} are bold; the others are within chance.",
+        markdown(cells),
+        "The same for Hit@5:",
+        markdown(paired_tests(rows, "hit@5")),
+    ]
 
 
 def _verdicts(rows: Sequence[dict[str, Any]]) -> list[str]:

@@ -22,6 +22,7 @@ import numpy as np
 
 from unseen._util.files import seal, unseal, write_atomically
 from unseen.bundle import Bundle
+from unseen.evaluation.metrics import DIGITS
 from unseen.evaluation.protocol import evaluate, evaluate_lists
 from unseen.hierarchy.core import Hierarchy
 from unseen.model import Model
@@ -236,7 +237,7 @@ def _by_distance(bundle: Bundle, per_class: Sequence[dict[str, Any]]) -> dict[st
     hops, groups = bundle.hierarchy.hops_from(bundle.seen_ids), defaultdict(list)
     for entry in per_class:
         groups[int(hops[bundle.hierarchy.index(entry["id"])])].append(entry["hit@1"])
-    return {str(h): {"hit@1": round(float(np.mean(v)), 2), "classes": len(v)} for h, v in sorted(groups.items())}
+    return {str(h): {"hit@1": round(float(np.mean(v)), DIGITS), "classes": len(v)} for h, v in sorted(groups.items())}
 
 
 def _curve(curve) -> dict[str, Any]:
@@ -293,4 +294,4 @@ def combine(runs: Sequence[Any], reduce: Callable) -> Any:
     """Figures of the same shape, reduced leaf by leaf; None where any of them is."""
     if isinstance(runs[0], dict):
         return {key: combine([run[key] for run in runs], reduce) for key in runs[0]}
-    return None if any(run is None for run in runs) else round(float(reduce(runs)), 2)
+    return None if any(run is None for run in runs) else round(float(reduce(runs)), DIGITS)

@@ -10,9 +10,10 @@ The places offered are near to most of what is likely: a class between two likel
 
 from __future__ import annotations
 
+import csv
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -172,17 +173,21 @@ class Atlas:
         square = below.T @ below + 10 * np.eye(below.shape[1], dtype=np.float32)
         self._up = np.linalg.solve(square, below.T @ above)  # a class's vector -> what its parent's may be
 
-    def vectors(self, names: Sequence[str]) -> np.ndarray:
-        """Unit rows in the space of the classes; zero where nothing of a name is known."""
+    def vectors(self, names: Sequence[str], looks: Mapping[str, str] | None = None) -> np.ndarray:
+        """Unit rows in the space of the classes; zero where nothing of a name is known. `looks`, by name, say more."""
         texts = [spell_out(name) for name in names]
+        said = [f"{text}: {look}" if (look := (looks or {}).get(name)) else text
+                for name, text in zip(names, texts, strict=True)]  # fmt: skip
         if isinstance(self._source, WordVectors):
-            return normalise_rows(np.stack([self._source.vector(text) for text in texts]))
-        with_article = normalise_rows(self._source.encode_texts([f"a {text}" for text in texts]))
+            return normalise_rows(np.stack([self._source.vector(text) for text in said]))
+        with_article = normalise_rows(self._source.encode_texts([f"a {text}" for text in said]))
         return normalise_rows(with_article + normalise_rows(self._source.encode_texts(texts)))
 
-    def places(self, names: Sequence[str], heads: Sequence[HeadNoun]) -> list[Places]:
+    def places(
+        self, names: Sequence[str], heads: Sequence[HeadNoun], looks: Mapping[str, str] | None = None
+    ) -> list[Places]:
         """Possible parents of each name, given the others."""
-        vectors = self.vectors(names)
+        vectors = self.vectors(names, looks)
         likeness = vectors @ self._means.T
         guess = np.exp(SHARPNESS * (likeness - likeness.max(axis=1, keepdims=True)))
         shares = np.asarray(self._below @ (guess / guess.sum(axis=1, keepdims=True)).T).T  # names x classes
@@ -237,7 +242,7 @@ class Atlas:
         return float(np.sort(below)[-3:].mean()) if len(below) else float(likeness[row]) - 0.1
 
 
-_cached_atlas = lru_cache(maxsize=1)(Atlas)
+_cached_atlas = lru_cache(maxsize=4)(Atlas)
 
 
 def _described(graph: Hierarchy) -> Hierarchy:
@@ -248,8 +253,9 @@ def _described(graph: Hierarchy) -> Hierarchy:
 
 # --- suggestions ------------------------------------------------------------------------------------------------------
 
-FIELDS = ("id", "name", "parent", "definition", "note")
+FIELDS = ("id", "name", "parent", "definition", "looks", "score", "check", "note")
 OFFERED = 3  # places for a new class
+CHECK = 0.6  # below this score the first place is wrong more often than right
 STRANGE = 0.465  # a name without a noun in it, less like every class than this (in cosine), may mean anything
 
 
@@ -276,10 +282,22 @@ class Suggestion:
     others: tuple[Sense, ...]  # what a WordNet noun may mean instead
     places: tuple[Place, ...] = ()  # for a new class: the most likely parents, the first being `parent`
     dropped: tuple[str, ...] = ()  # names that were given before, or mean this class too
+    looks: str = ""  # what it looks like, as it was given
 
     def as_dict(self) -> dict[str, Any]:
         fields = {"name": self.name, "id": self.id, "parent": self.parent, "known": self.known, "note": self.note}
+        fields |= {"score": self.score, "check": self.check, "looks": self.looks}
         return fields | {"places": [place.as_dict() for place in self.places], "dropped": list(self.dropped)}
+
+    @property
+    def score(self) -> float | None:
+        """How likely the right place is `parent` or near it; None for a WordNet noun."""
+        return None if self.known else round(self.places[0].score, 3) if self.places else 0.0
+
+    @property
+    def check(self) -> bool:
+        """Whether someone should look at it: the place is a guess, or the noun may mean another thing that is seen."""
+        return bool(self.others) if self.score is None else self.score < CHECK
 
     @property
     def note(self) -> str:
@@ -291,13 +309,16 @@ class Suggestion:
         return f"{start}; {what}: {listed}" if listed else start
 
 
-def suggest(names: Sequence[str], wordnet: Hierarchy | None = None) -> list[Suggestion]:
+def suggest(
+    names: Sequence[str], wordnet: Hierarchy | None = None, looks: Mapping[str, str] | None = None
+) -> list[Suggestion]:
     """For each class named: its WordNet sense, else a new class under what it most likely is a kind of.
 
     That is judged by the meaning of the name, its last words ("head noun") and the other names of the list: "drill"
     among tools is a tool. Meanings are sentence encodings; without the extra `text`, word vectors.
 
     Several names of one class become its synonyms. `wordnet`: where to look them up, by default all of WordNet.
+    `looks`: by name, what the thing looks like; a halloumi is no shrub.
 
     >>> for item in suggest(["okapi", "electric bicycle"]):
     ...     print(item.id, "under", item.parent, "-", "in WordNet" if item.known else "new")
@@ -308,7 +329,8 @@ def suggest(names: Sequence[str], wordnet: Hierarchy | None = None) -> list[Sugg
     times = Counter(map(tidy, names))
     heads = {name: find_head(name, wordnet) for name in times}
     new = {name: head for name, head in heads.items() if not head.is_name}
-    placed = _place(new, wordnet) if new else {}
+    looks = {tidy(name): look for name, look in (looks or {}).items() if look}
+    placed = _place(new, wordnet, looks) if new else {}
     suggestions: dict[str, Suggestion] = {}
     synonyms: dict[str, list[str]] = {}  # names of one class, in order
     for name, head in heads.items():
@@ -317,7 +339,8 @@ def suggest(names: Sequence[str], wordnet: Hierarchy | None = None) -> list[Sugg
         synonyms.setdefault(item.id, []).append(name)
     for id, given in synonyms.items():
         repeated = [name for name in given for _ in range(times[name] - 1)]
-        suggestions[id] = replace(suggestions[id], name="|".join(given), dropped=(*repeated, *given[1:]))
+        look = next((looks[name] for name in given if name in looks), "")
+        suggestions[id] = replace(suggestions[id], name="|".join(given), dropped=(*repeated, *given[1:]), looks=look)
     return list(suggestions.values())
 
 
@@ -329,11 +352,12 @@ def _known(name: str, head: HeadNoun, wordnet: Hierarchy) -> Suggestion:
     return Suggestion(name, best.id, parents, best.definition, True, tuple(others[:4]))
 
 
-def _place(heads: dict[str, HeadNoun], wordnet: Hierarchy) -> dict[str, Suggestion]:
+def _place(heads: dict[str, HeadNoun], wordnet: Hierarchy, looks: Mapping[str, str]) -> dict[str, Suggestion]:
     """Suggestions for names that WordNet lacks."""
     atlas = make_atlas(wordnet, list(heads.values()))
     graph, suggestions = atlas.graph, {}
-    for (name, head), places in zip(heads.items(), atlas.places(list(heads), list(heads.values())), strict=True):
+    placed = atlas.places(list(heads), list(heads.values()), looks)
+    for (name, head), places in zip(heads.items(), placed, strict=True):
         offered: tuple[Place, ...] = ()
         if head.ids or places.facts[:, 0].max() >= STRANGE:
             best = places.best(OFFERED)
@@ -343,9 +367,18 @@ def _place(heads: dict[str, HeadNoun], wordnet: Hierarchy) -> dict[str, Suggesti
     return suggestions
 
 
-def read_names(path: str | Path) -> list[str]:
-    """A file of class names, one per line."""
-    return [line.strip() for line in read_text(path).splitlines() if line.strip()]
+def read_names(path: str | Path) -> list[tuple[str, str]]:
+    """A file with a name or an id on each line, and what it looks like ("" for nothing) behind a tab or in the column
+    `looks` of a CSV."""
+    lines = [line for line in read_text(path).splitlines() if line.strip()]
+    has_header = bool(lines) and re.search(r"(?i)(^|[\t;,])\"?name\"?($|[\t;,])", lines[0]) is not None
+    mark = next((mark for mark in "\t;," if mark in lines[0]), "\t") if has_header else "\t"  # a name may have a comma
+    rows = [[cell.strip() for cell in row] for row in csv.reader(lines, delimiter=mark)]
+    if has_header:
+        header = [cell.lower() for cell in rows[0]]
+        wanted = [header.index(column) for column in ("name", "looks") if column in header]
+        rows = [[row[place] for place in wanted if place < len(row)] for row in rows[1:]]
+    return [(row[0], row[1] if len(row) > 1 else "") for row in rows if row and row[0]]
 
 
 def write_csv(suggestions: Sequence[Suggestion], path: str | Path) -> None:
@@ -369,5 +402,7 @@ def to_csv(suggestions: Sequence[Suggestion]) -> str:
             lemmas = set(map(plain, wordnet.sense(item.id).lemmas))
             names = [name for name in item.name.split("|") if plain(name) in lemmas]
             name = "|".join(names) or wordnet.name(item.id)
-        rows.append((item.id, name, "|".join(parents), item.definition, item.note))
+        score = "" if item.score is None else f"{item.score:.2f}"
+        check = "check" if item.check else ""
+        rows.append((item.id, name, "|".join(parents), item.definition, item.looks, score, check, item.note))
     return safe_text.to_csv(rows)

@@ -27,7 +27,7 @@ def test_is_nearest_exemplar_of_scikit_learns_regression(standardise, regression
     points = PCA(3).fit_transform(matrix / np.linalg.norm(matrix, axis=1, keepdims=True))
     exemplars = raw = np.stack([points[labels == c].mean(axis=0) for c in range(5)])
     if standardise:
-        within = np.mean([points[labels == c].std(axis=0) for c in range(5)], axis=0)
+        within = np.mean([points[labels == c].std(axis=0, ddof=1) for c in range(5)], axis=0)
         points, exemplars = points / within, exemplars / within
     mean = exemplars.mean(axis=0)
     if regression == "ridge":

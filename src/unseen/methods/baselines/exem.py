@@ -216,10 +216,11 @@ def _principal_axes(data: PhotoClasses, dims: int) -> tuple[np.ndarray, np.ndarr
 
 
 def _spread(space: _Space, data: PhotoClasses) -> np.ndarray:
-    """Standard deviation by component, averaged over classes with two photos or more; 1 where there is none."""
-    several = np.bincount(data.labels, minlength=len(data)) > 1
+    """Sample standard deviation by component, averaged over classes with two photos or more; 1 where there is none."""
+    count = np.bincount(data.labels, minlength=len(data))
+    several, correction = count > 1, np.sqrt(count / np.maximum(count - 1, 1))[:, None]
     squares = data.class_means(
         lambda part, photos: np.square(space.points(photos) - space.exemplars[data.labels[part]])
     )
-    spread = np.sqrt(squares)[several].mean(axis=0) if several.any() else np.zeros(squares.shape[1])
+    spread = (correction * np.sqrt(squares))[several].mean(axis=0) if several.any() else np.zeros(squares.shape[1])
     return np.where(spread > 1e-6 * max(spread.max(), 1e-300), spread, spread.max() or 1.0)

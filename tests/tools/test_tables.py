@@ -1,0 +1,58 @@
+"""Tables of README are those of the results, cell by cell."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+
+from split_seen import split_seen  # noqa: E402
+from write_tables import TABLES, Choice, choose, fill, tables_of  # noqa: E402
+
+PAGE = """# Results
+
+| other | x |
+|:---|---:|
+| a | 1 |
+
+| method | epochs | @1 | seconds |
+|:---|---:|---:|---:|
+| dgp | 300 | 38.9 | 61.0 |
+| kin | – | 44.0 | 3.1 |
+| network | – | 0.0 | 1.0 |
+"""
+
+
+def test_cells_are_taken_as_they_are_and_the_best_is_bold(tmp_path, monkeypatch):
+    (tmp_path / "results.md").write_text(PAGE, encoding="utf-8")
+    choice = Choice("results.md", ("method", "@1"), plain=("method",), without=("network",))
+    made = choose(choice, tmp_path)
+    assert made.splitlines() == ["| method | @1 |", "|:---|---:|", "| dgp | 38.9 |", "| kin | **44.0** |"]
+    monkeypatch.setitem(TABLES, "made-up", choice)
+    for old in ("", "| method | @1 |\n|:---|---:|\n| dgp | 12.3 |\n"):
+        page = fill(f"before\n\n<!-- table: made-up -->\n{old}\nafter\n", tmp_path)
+        assert page == f"before\n\n<!-- table: made-up -->\n{made}\n\nafter\n"
+
+
+def test_the_pages_tables_are_the_results():
+    done = subprocess.run([sys.executable, str(ROOT / "tools" / "write_tables.py"), "--check"], capture_output=True)
+    assert done.returncode == 0, done.stdout.decode()
+
+
+def test_every_chosen_page_has_its_columns():
+    for choice in TABLES.values():
+        tables = tables_of((ROOT / choice.page).read_text(encoding="utf-8"))
+        assert any({"method", "2-hops @1", "seen", "H"} <= set(table[0]) for table in tables)
+
+
+def test_seen_photos_are_split_by_name(tmp_path):
+    for name in ("unseen/a/1.jpg", "seen-train/b/g3.jpg", "seen-train/b/g1.jpg", "seen-train/c/x.jpg"):
+        (tmp_path / "photos" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "photos" / name).write_bytes(name.encode())
+    counts = split_seen(tmp_path / "photos", tmp_path / "out", "g[34].jpg")
+    assert counts == {"seen-train": 2, "seen-val": 1}
+    assert (tmp_path / "out/seen-val/b/g3.jpg").read_bytes() == b"seen-train/b/g3.jpg"
+    assert not (tmp_path / "out/seen-train/b/g3.jpg").exists() and (tmp_path / "out/unseen/a/1.jpg").exists()
