@@ -21,6 +21,7 @@ from unseen.photos import list_photos
 from unseen.training.calibrate import calibrate
 
 MISSING = "–"
+NOVEL = "novel&folder"  # a list of the photos' classes that have nothing seen at or below them
 CONFIDENCE = 0.9
 RIGHT = 90.0  # per cent: where information is compared
 KINDS = ("unseen", "seen")
@@ -35,8 +36,9 @@ def compare(
     networks: Sequence[str] | None = None,
     verdicts: bool = True,
 ) -> list[dict[str, Any]]:
-    """For each method: Hit@k on the three lists with and without seen candidates, accuracy on seen photos, their
-    harmonic mean and area, and what training took. Methods whose photos are missing are listed with the reason.
+    """For each method: Hit@k among novel classes and on the authors' lists with and without seen candidates, accuracy
+    on seen photos, their harmonic mean and area, and what training took. Methods whose photos are missing are listed
+    with the reason.
 
     Methods are given as `parse_method` reads them; by default all. `networks` are others than the level's.
     """
@@ -61,7 +63,7 @@ def measure(trainings: Trainings, row: Row, verdicts: bool = True) -> dict[str, 
         "seconds": model.bundle.training.seconds,
         "coverage": {},
     }
-    lists = [candidates for spec in AUTHORS_LISTS for candidates in (spec, f"{spec}+1K")]
+    lists = [NOVEL, *(candidates for spec in AUTHORS_LISTS for candidates in (spec, f"{spec}+1K"))]
     results = evaluate_lists(model, photos, [level.candidates(spec) for spec in lists], confidence=None)
     for spec, result in zip(lists, results, strict=True):
         entry[spec] = {"image": result.image, "class": result.class_}
@@ -132,7 +134,7 @@ def table(rows: Sequence[dict[str, Any]], average: str = "class") -> list[list[s
     """Text cells, header first. Seen, unseen, H and AUSUC are Hit@1 over 2-hops+1K, always averaged over classes."""
     networks = {row["network"] for row in rows if "left_out" not in row}
     header = ["method", "vectors", *(["network"] if len(networks) > 1 else []), "epochs", "photos"]
-    for spec in AUTHORS_LISTS:
+    for spec in ("novel", *AUTHORS_LISTS):
         header += [f"{spec} @1", f"{spec} @5"]
     header += [f"{spec}+1K @1" for spec in AUTHORS_LISTS] + ["seen", "unseen", "H", "AUSUC", "seconds"]
     cells = [header]
@@ -143,7 +145,7 @@ def table(rows: Sequence[dict[str, Any]], average: str = "class") -> list[list[s
         line = [row["method"], row["vectors"], *([row["network"]] if len(networks) > 1 else [])]
         line.append(str(row["epochs"] or MISSING))
         line.append(f"{row['photos']:,}" if row.get("photos") else MISSING)  # that it learned from
-        for spec in AUTHORS_LISTS:
+        for spec in (NOVEL, *AUTHORS_LISTS):
             line += [_number(row[spec][average].get(hit)) for hit in ("hit@1", "hit@5")]
         line += [_number(row[f"{spec}+1K"][average].get("hit@1")) for spec in AUTHORS_LISTS]
         both: dict[str, float] = row.get("generalised") or {}
@@ -164,7 +166,7 @@ def page(
     """The table as a Markdown page that says what it shows and how it was made."""
     level, lengths = trainings.level, trainings.lengths
     coverage = next((row["coverage"] for row in rows if "left_out" not in row), {})
-    covered = [f"{spec} {classes:,} of {listed:,} classes, {images:,} photos"
+    covered = [f"{spec.removesuffix('&folder')} {classes:,} of {listed:,} classes, {images:,} photos"
                for spec, (classes, listed, images) in coverage.items() if "+" not in spec]  # fmt: skip
     chosen = "" if list(asked) == method_names() else f" --methods {','.join(asked)}"
     chosen += "" if list(networks) == [level.usual_parts["network"]] else f" --network {','.join(networks)}"
@@ -175,7 +177,8 @@ def page(
         "features, candidates and seen photos, none finetuned. Seen, unseen, their harmonic mean H and AUSUC (the area "
         "under the curve over all shifts of the seen classes' scores) are Hit@1 on photos of both kinds over "
         "2-hops+1K, averaged over classes, without any shift. Seconds are for stage 1, from names and network to "
-        "all classifiers. Photos is the number of photos of seen classes that a method learned from.",
+        "all classifiers. Photos is the number of photos of seen classes that a method learned from. Novel is a list "
+        "of the classes with photos that have nothing seen at or below them.",
         f"Hierarchy {level.hierarchy}, network {', '.join(networks)}. Photos: {'; '.join(covered)}."
         + _learned_from(level),
         f"Made by `unseen compare --photos DIR --epochs {lengths.epochs} --gcnz-epochs {lengths.gcnz_epochs}{chosen} "
