@@ -30,7 +30,7 @@ from statistics import median
 CLASSIFY = """
 import sys, time, resource, json
 import unseen
-from unseen.answers.batches import label_photos
+from unseen.labelling import label_photos
 model = unseen.load()
 paths = [line for line in open(sys.argv[1]).read().splitlines()]
 model.classify(paths[:2])
@@ -55,10 +55,11 @@ PARTS = ("start", "add", "batch")
 FEATURES = """
 import sys, time, resource, json
 import unseen
+from unseen.features import build_store
 network = unseen.load_network("efficientnet-lite0")
 spent = lambda: sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
 clock, cpu = time.monotonic(), spent()
-unseen.build_store(sys.argv[1], sys.argv[2] + "/store", network)
+build_store(sys.argv[1], sys.argv[2] + "/store", network)
 print(json.dumps([time.monotonic() - clock, spent() - cpu]))
 """
 

@@ -7,6 +7,7 @@ import pickle
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 import unseen
@@ -160,7 +161,7 @@ def test_saved_and_loaded_it_answers_the_same(model, tmp_path):
 def test_growth_is_seen_at_once(model):
     grown = Model(model.bundle, small_network(), device="cpu")
     before = grown.classify(small_photo(), 99, prior="uniform")
-    grown.add(["forest giraffe", "o'api"], parents=GIRAFFE, definition="it is shy", id="fg")
+    assert grown.add("forest giraffe|o'api", parents=GIRAFFE, definition="it is shy", id="fg") == "fg"
     after = grown.classify(small_photo(), 99, prior="uniform")
     assert {label.id for label in after} - {label.id for label in before} == {"fg"}
     assert [(label.id, label.score) for label in after if label.id != "fg"] == [
@@ -189,3 +190,74 @@ def test_a_model_and_its_answers_can_be_pickled_after_use(model):
 
 def test_it_says_what_it_is(model):
     assert repr(model) == "Model: kin, 37 classes (6 seen), module/TinyNetwork, not calibrated"
+
+
+def test_a_list_of_names_is_several_classes(model):
+    grown = Model(model.bundle, small_network(), device="cpu")
+    assert grown.add(["kakapo", "kea|alpine parrot", unseen.Node("x", "kiwi", DOG)], parents=GIRAFFE) == [
+        "kakapo",
+        "kea",
+        "x",
+    ]
+    hierarchy = grown.bundle.hierarchy
+    assert list(hierarchy.lemmas[-3:]) == [("kakapo",), ("kea", "alpine parrot"), ("kiwi",)]
+    assert hierarchy.parents("kea") == [GIRAFFE] and hierarchy.parents("x") == [DOG]
+    with pytest.raises(UnseenError, match="are for one class"):
+        grown.add(["a", "b"], parents=GIRAFFE, definition="c")  # pyright: ignore
+    with pytest.raises(UnseenError, match="needs a name"):
+        grown.add(["a", " | "], parents=GIRAFFE)
+    with pytest.raises(UnseenError, match="no class to add"):
+        grown.add([], parents=GIRAFFE)
+
+
+def test_columns_are_in_the_order_asked_for(model):
+    photos = [small_photo(0), small_photo(1)]
+    features, order = model.features(photos), [ZEBRA, OKAPI, DOG]
+    for ids in (order, order[::-1], [OKAPI, ZEBRA, DOG]):
+        p, s = model.predict_proba(photos, classes=ids), model.scores(features, classes=ids)
+        for column, id in enumerate(ids):
+            at = model.classes.index(id)
+            assert np.allclose(s[:, column], model.scores(features)[:, at], atol=1e-5)
+            assert p[0, column] == pytest.approx(model.predict_proba(features, order)[0, order.index(id)], abs=1e-6)
+    assert np.array_equal(model.scores(photos), model.scores(features))
+    assert np.array_equal(model.scores(features[0]), model.scores(features[:1]))
+    assert np.array_equal(model.scores(torch.from_numpy(features)), model.scores(features))
+
+
+def test_several_photos_may_come_in_any_form(model, tmp_path):
+    photos = [small_photo(seed) for seed in range(40)]
+    expected = [answer[0].id for answer in model.classify(photos)]
+    for seed, photo in enumerate(photos):
+        photo.save(tmp_path / f"{seed:02d}.png")
+    (tmp_path / "list.txt").write_text("".join(f"{tmp_path}/{seed:02d}.png\n" for seed in range(40)))
+    array = np.stack([np.asarray(photo) for photo in photos])
+    forms = (
+        (photo for photo in photos),
+        dict(enumerate(photos)).values(),
+        array,
+        torch.from_numpy(array).permute(0, 3, 1, 2),
+        str(tmp_path / "*.png"),
+        tmp_path / "list.txt",
+    )
+    for form in forms:
+        assert [answer[0].id for answer in model.classify(form)] == expected, type(form)
+    (tmp_path / "list.txt").unlink()
+    assert [answer[0].id for answer in model.classify(tmp_path)] == expected  # pyright: ignore
+    assert model.predict_proba(photo for photo in photos).shape == (40, len(model))
+    served = model.stream(iter(photos[:1] * 1000))  # endless ones too: only a few batches are under way
+    assert next(served)[0].id == expected[0]
+
+
+def test_rows_and_their_classes(model):
+    photos = [small_photo(seed) for seed in range(4)]
+    x, y = model.features(photos), [OKAPI, OKAPI, DOG, "giraffe"]
+    result = model.evaluate((x, y), [OKAPI, DOG, GIRAFFE], ks=[1, 3])
+    assert result.images == 4 and result.image["hit@3"] == 100.0
+    best = model.scores(x, classes=[OKAPI, DOG, GIRAFFE]).argmax(1)
+    assert result.image["hit@1"] == 100 * np.mean(best == [0, 0, 1, 2])
+    assert model.evaluate((photos, y), [OKAPI, DOG, GIRAFFE], ks=[1, 3]).image == result.image
+    taught, other = (Model(model.bundle, small_network(), device="cpu") for _ in range(2))
+    assert taught.teach(OKAPI, features=x[:2]) == 2 == other.teach(OKAPI, photos[:2])
+    assert np.allclose(taught.scores(x), other.scores(x))
+    with pytest.raises(UnseenError, match="no photos were given"):
+        taught.teach(OKAPI)

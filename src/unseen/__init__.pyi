@@ -4,9 +4,9 @@ from .answers.probability import Verdict
 from .bundle.bundle import Bundle
 from .errors import UnseenError
 from .evaluation.protocol import Evaluation
-from .features.build import build_store
 from .features.store import FeatureStore
 from .hierarchy.core import Hierarchy, Node
+from .labelling import Labeller
 from .methods.base import Method, Problem, Solution
 from .methods.registry import register
 from .model import Model, load, train
@@ -29,6 +29,7 @@ __all__ = [
     "FinetuneSettings",
     "Hierarchy",
     "Label",
+    "Labeller",
     "Method",
     "Model",
     "Network",
@@ -43,7 +44,6 @@ __all__ = [
     "Verdict",
     "WordVectors",
     "__version__",
-    "build_store",
     "from_linear",
     "from_module",
     "load",

@@ -6,8 +6,8 @@ One photo's way, from top to bottom:
     scorer = model.scorer(candidates)                   # which classes compete          (`answers.candidates`)
                                                         # ... and how common they are    (`answers.prior`)
     scores = scorer.scores(features)                    # projection . classifiers       (`answers.scores`)
-    masses = scorer.masses(features)                    # probabilities up the hierarchy (`answers.probability`)
-    nodes = scorer.verdicts(masses, confidence)         # how much detail is known       (`answers.probability`)
+    masses, cautious = scorer.to_nodes(np.exp(scores))  # probabilities up the hierarchy (`answers.probability`)
+    nodes = scorer.verdicts(cautious, confidence)       # how much detail is known       (`answers.probability`)
     model.answers(features, k, candidates)              # all of it in words             (`answers.answer`)
 """
 
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
@@ -28,7 +29,16 @@ from unseen.answers.answer import Answer, Unreadable, answer_features
 from unseen.answers.candidates import resolve_candidates
 from unseen.answers.choice import ListScorer
 from unseen.answers.explain import Explanation, HeatMap, explain, map_heat
-from unseen.answers.photos import BATCH, PhotoFeatures, look_at, read_batch, read_one_class, work_through
+from unseen.answers.photos import (
+    BATCH,
+    PhotoFeatures,
+    look_at,
+    read_batch,
+    read_one_class,
+    read_rows,
+    several_photos,
+    work_through,
+)
 from unseen.answers.prior import COMMON, UNIFORM, Prior, PriorLike
 from unseen.answers.probability import CONFIDENCE, check_confidence
 from unseen.answers.scores import Scorer, check_shift
@@ -48,6 +58,7 @@ if TYPE_CHECKING:
     from unseen.methods import Method
     from unseen.training.settings import CalibrateSettings, FinetuneSettings, TrainSettings
 
+EVEN_ON_CPU, EVEN_ON_GPU = 16, 128  # photos a batch where answers must not depend on the photos around them
 KEPT_LISTS = 4  # candidate lists whose classifiers and sums stay gathered
 Names: TypeAlias = str | Sequence[str]
 
@@ -109,25 +120,28 @@ class Model:
 
     @overload
     def classify(
-        self, photos: list[Source] | tuple[Source, ...], k: int = 5, candidates: Names = "any",
-        seen_shift: float | None = None, confidence: float = CONFIDENCE, prior: PriorLike | None = None,
-        *, among: str | Iterable[Entry] | None = None, show_progress: bool = False,
-    ) -> list[Answer | Unreadable]: ...  # fmt: skip
-    @overload
-    def classify(
         self, photos: Source, k: int = 5, candidates: Names = "any",
         seen_shift: float | None = None, confidence: float = CONFIDENCE, prior: PriorLike | None = None,
         *, among: str | Iterable[Entry] | None = None, show_progress: bool = False,
     ) -> Answer: ...  # fmt: skip
+    @overload
     def classify(
-        self, photos: Source | list[Source] | tuple[Source, ...], k: int = 5, candidates: Names = "any",
+        self, photos: Iterable[Source], k: int = 5, candidates: Names = "any",
+        seen_shift: float | None = None, confidence: float = CONFIDENCE, prior: PriorLike | None = None,
+        *, among: str | Iterable[Entry] | None = None, show_progress: bool = False,
+    ) -> list[Answer | Unreadable]: ...  # fmt: skip
+    def classify(
+        self, photos: Source | Iterable[Source], k: int = 5, candidates: Names = "any",
         seen_shift: float | None = None, confidence: float = CONFIDENCE, prior: PriorLike | None = None,
         *, among: str | Iterable[Entry] | None = None, show_progress: bool = False,
     ) -> Answer | list[Answer | Unreadable]:  # fmt: skip
-        """The answer for a photo: verdict and k best labels; for a list of photos, a list with an entry for each.
+        """The answer for a photo: verdict and k best labels; for several photos, a list with an entry for each.
 
-        A verdict is right with probability `confidence`. A single photo that cannot be read raises UnseenError; in a
-        list, `Unreadable` stands in its place. `seen_shift`: see `scores`. `prior`: see `prior`. `among`: names to
+        Several photos are a list, a generator or any other iterable, an array or a tensor with a photo in each row, a
+        folder, or an input such as list.txt, table.parquet and shard.tar (see `photos.inputs`; a glob too).
+
+        A verdict is right with probability `confidence`. A single photo that cannot be read raises UnseenError; among
+        several, `Unreadable` stands in its place. `seen_shift`: see `scores`. `prior`: see `prior`. `among`: names to
         choose from, see `among`.
 
         >>> from unseen.examples import fruits, photo
@@ -139,33 +153,42 @@ class Model:
                 raise UnseenError("among and candidates both say which classes compete: give one of them")
             options: dict[str, Any] = {"seen_shift": seen_shift, "confidence": confidence, "prior": prior}
             return self.among(among).classify(photos, k, **options, show_progress=show_progress)
-        if isinstance(photos, (list, tuple)):
+        several = several_photos(photos)
+        if several is not None:
+            photos = several
             return list(self.stream(photos, k, candidates, seen_shift, confidence, prior, show_progress=show_progress))
         scorer = self._checked_scorer(k, candidates, seen_shift, confidence, prior)
-        read = read_batch(self.network, [photos])
+        photo: Any = photos
+        read = read_batch(self.network, [photo])
         for unreadable in read.unreadable.values():
             raise UnreadablePhoto(unreadable.photo, unreadable.why)
         return next(answer_features(self.bundle, scorer, read.matrix, k, seen_shift, confidence))
 
     def stream(
-        self, photos: Sequence[Source], k: int = 5, candidates: Names = "any",
+        self, photos: Iterable[Source], k: int = 5, candidates: Names = "any",
         seen_shift: float | None = None, confidence: float = CONFIDENCE, prior: PriorLike | None = None,
-        *, show_progress: bool = False,
+        *, show_progress: bool = False, even: bool = False,
     ) -> Iterator[Answer | Unreadable]:  # fmt: skip
-        """What `classify` returns for a list, one by one as photos are done: any number of them."""
+        """What `classify` returns for a list, one by one as photos are done: any number of them.
+
+        With `even`, all batches are of one size (the last one is filled up), so that an answer does not depend on the
+        photos around it, to the last digit.
+        """
         scorer = self._checked_scorer(k, candidates, seen_shift, confidence, prior)
         bundle, network = self.bundle, self.network
         _ = scorer.sums  # gathered once, and not by each thread
+        size = BATCH if not even else EVEN_ON_CPU if network.device.type == "cpu" else EVEN_ON_GPU
 
         def work(photos: Sequence[Source]) -> list[Answer | Unreadable]:
-            read = read_batch(network, photos)
+            read = read_batch(network, photos, size if even else 0)
             answers = answer_features(bundle, scorer, read.matrix, k, seen_shift, confidence)
             return [read.unreadable.get(place) or next(answers) for place in range(len(photos))]
 
         def each() -> Iterator[Answer | Unreadable]:
-            done, started, enabled = 0, time.monotonic(), show_progress and len(photos) > BATCH
-            with progress("Looking at photos", len(photos), enabled=enabled) as bar:
-                for batch in work_through(photos, work, network.device):
+            count = len(photos) if isinstance(photos, Sequence) else None
+            done, started, enabled = 0, time.monotonic(), show_progress and (count is None or count > BATCH)
+            with progress("Looking at photos", count, enabled=enabled) as bar:
+                for batch in work_through(photos, work, network.device, size, even):
                     done += len(batch)
                     bar.advance(len(batch), rate=f"{done / (time.monotonic() - started):.0f}/s")
                     yield from batch
@@ -198,19 +221,34 @@ class Model:
         check_shift(seen_shift)
         return self.scorer(candidates, prior=prior)
 
-    def predict_proba(self, photos: Any, candidates: Names = "any", prior: PriorLike | None = None) -> np.ndarray:
-        """n x C: probabilities of the candidates, by default of `classes`, for photos or rows of features (n x D).
+    def predict_proba(
+        self, photos: Any, candidates: Names = "any", prior: PriorLike | None = None, *, classes: Names | None = None
+    ) -> np.ndarray:
+        """n x C: probabilities of the candidates, by default of `self.classes`, for photos or rows of features (n x D).
 
         Columns are in the order of `self.candidates(...)`: that of a list or a file, or else of the hierarchy.
+        `classes`, ids or names in your own order, is another word for such a list.
 
         >>> from unseen.examples import fruits, photo
         >>> fruits().predict_proba([photo("crimson"), photo("lime")]).shape
         (2, 7)
+        >>> fruits().predict_proba(photo("crimson"), classes=["lemon", "raspberry"]).round(2)
+        array([[0.02, 0.98]], dtype=float32)
         """
-        width, scorer = self.bundle.network.num_features, self.scorer(candidates, prior=prior)
-        if not (isinstance(photos, np.ndarray) and photos.ndim == 2 and photos.shape[1] == width):
-            photos = self.features(photos if isinstance(photos, (list, tuple)) else [photos])
-        return scorer.in_given_order(scorer.probabilities(photos), 0.0)
+        scorer = self.scorer(candidates if classes is None else classes, prior=prior)
+        return scorer.in_given_order(scorer.probabilities(self.as_features(photos)), 0.0)
+
+    def as_features(self, photos: Any) -> np.ndarray:
+        """n x D: rows of features as they are, or the features of photos."""
+        array = photos.detach().cpu().numpy() if hasattr(photos, "detach") else photos
+        if (
+            isinstance(array, np.ndarray)
+            and array.ndim <= 2
+            and array.shape[-1:] == (self.bundle.network.num_features,)
+        ):
+            return check_matrix(array)
+        several = several_photos(photos)
+        return self.features([photos] if several is None else several)
 
     def among(self, names: str | Iterable[Entry]) -> Model:
         """A model that knows these classes only, by name or id, each perhaps with what it looks like; or a text with
@@ -252,11 +290,11 @@ class Model:
     def _torch_device(self) -> Any:
         return choose_device(self.device)
 
-    def look_at(self, photos: Sequence[Source], batch: int = BATCH, show_progress: bool = False) -> PhotoFeatures:
+    def look_at(self, photos: Iterable[Source], batch: int = BATCH, show_progress: bool = False) -> PhotoFeatures:
         """Features of photos: paths, bytes, PIL images, arrays or tensors; what cannot be read is listed apart."""
         return look_at(self.network, photos, batch, show_progress)
 
-    def features(self, photos: Sequence[Source], batch: int = BATCH) -> np.ndarray:
+    def features(self, photos: Iterable[Source], batch: int = BATCH) -> np.ndarray:
         """Features (n x D) of photos, all of which must be readable."""
         read = self.look_at(photos, batch)
         for first in read.unreadable.values():
@@ -280,7 +318,8 @@ class Model:
         >>> [label.name for label in model.classify(photo("crimson"), candidates=["lemon", "raspberry"])]
         ['lemon']
         """
-        return COMMON if self.bundle.prior is None else Prior.from_json(self.bundle.prior)
+        prior = COMMON if self.bundle.prior is None else Prior.from_json(self.bundle.prior)
+        return replace(prior, common=False) if self.listed else prior  # a list says by itself what is expected
 
     @prior.setter
     def prior(self, prior: PriorLike) -> None:
@@ -303,14 +342,16 @@ class Model:
             self._scorers[key] = scorer
         return scorer
 
-    def scores(self, features: np.ndarray, candidates: Names = "any", seen_shift: float = 0.0) -> np.ndarray:
-        """The method's scores (n x C) of features over the candidates, in the order of `self.candidates(...)`.
+    def scores(
+        self, photos: Any, candidates: Names = "any", seen_shift: float = 0.0, *, classes: Names | None = None
+    ) -> np.ndarray:
+        """n x C: the method's scores of photos or rows of features (n x D); columns as in `predict_proba`.
 
         `seen_shift` is taken off the seen classes' scores (calibrated stacking): more of it favours unseen ones.
         A class for which the method has no answer scores -inf.
         """
-        scorer = self.scorer(candidates, prior=UNIFORM)
-        return scorer.in_given_order(scorer.scores(np.atleast_2d(features), seen_shift), -np.inf)
+        scorer = self.scorer(candidates if classes is None else classes, prior=UNIFORM)
+        return scorer.in_given_order(scorer.scores(self.as_features(photos), seen_shift), -np.inf)
 
     def explain(self, id: str, n: int = 5) -> Explanation:
         """The seen classes that a class borrows its classifier from, and the way to them in the hierarchy."""
@@ -349,28 +390,47 @@ class Model:
         self.bundle.take_network(self.network)
         return self.bundle.finetuning
 
+    @overload
     def add(
-        self,
-        name: Names = (),
-        parents: Names = (),
-        definition: str = "",
-        id: str | None = None,
-        vectors: Any = None,
-        looks: str = "",
-    ) -> str:
-        """Add a class by name (or names) and parents; it takes part in the answers at once. Returns its id.
+        self, name: str | Node = "", parents: Names = (), definition: str = "", id: str | None = None,
+        vectors: Any = None, looks: str = "",
+    ) -> str: ...  # fmt: skip
+    @overload
+    def add(self, name: Sequence[str | Node], parents: Names = (), *, vectors: Any = None) -> list[str]: ...
+    def add(
+        self, name: str | Node | Sequence[str | Node] = "", parents: Names = (), definition: str = "",
+        id: str | None = None, vectors: Any = None, looks: str = "",
+    ) -> str | list[str]:  # fmt: skip
+        """Add a class by name and parents; it takes part in the answers at once. Returns its id; of a list of names, a
+        list of ids. `"wheelie bin|garbage bin"` is one class with a synonym, and a `Node` says all of a class.
 
         `looks` says in a sentence or two what it looks like in photos: shape, colours, parts, setting.
 
         For a WordNet id the rest may be left out: `model.add(id="n02456645")`. `vectors`: a file or a callable, where
         the bundle cannot load its sources by name.
+
+        >>> from unseen.examples import fruits
+        >>> fruits().add(["cranberry", "blueberry|bilberry"], parents="berry")
+        ['cranberry', 'blueberry']
         """
-        names = (name,) if isinstance(name, str) else tuple(name)
-        if not names and id is None:
-            raise UnseenError("a new class needs a name, or the id of a WordNet noun")
-        new = Node(id or slug(names[0]), names, parents, definition, looks)
-        self.replace_bundle(grow.add(self.bundle, [new], vectors))
-        return new.id
+        if not isinstance(name, (str, Node)):
+            if definition or id or looks:
+                raise UnseenError(
+                    "definition, id and looks are for one class: give several as unseen.Node, or one by one"
+                )
+            several = list(name)
+        else:
+            several = [name]
+        nodes = []
+        for one in several:
+            if not isinstance(one, Node):
+                names = tuple(filter(None, map(str.strip, one.split("|"))))
+                if not names and id is None:
+                    raise UnseenError("a new class needs a name, or the id of a WordNet noun")
+                one = Node(id or slug(names[0]), names, parents, definition, looks)
+            nodes.append(one)
+        self.replace_bundle(grow.add(self.bundle, nodes, vectors))
+        return nodes[0].id if isinstance(name, (str, Node)) else [node.id for node in nodes]
 
     def remove(self, *classes: str) -> None:
         """Remove classes, by id or name; their children go to their parents. Seen classes cannot be removed."""
@@ -381,11 +441,13 @@ class Model:
         """Give a class, by id or name, other names, the one to show first. Its classifier stays."""
         self.replace_bundle(grow.rename(self.bundle, self.bundle.hierarchy.resolve(name), names))
 
-    def teach(self, name: str, photos: Source | Sequence[Source]) -> int:
-        """Teach a class, by id or name, with a photo, several, or a folder of them, in addition to what it was taught
-        before. Returns the number of its photos so far. If one cannot be read, UnseenError, and nothing is taught."""
+    def teach(self, name: str, photos: Source | Iterable[Source] = (), *, features: Any = None) -> int:
+        """Teach a class, by id or name, with a photo, several, or a folder of them, or with rows of features (n x D),
+        in addition to what it was taught before. Returns the number of its photos so far. If one cannot be read,
+        UnseenError, and nothing is taught."""
         id = self.bundle.hierarchy.resolve(name)
-        self.replace_bundle(teach.teach(self.bundle, {id: read_one_class(self, photos)}))
+        taught = read_one_class(self, photos) if features is None else read_rows(self, features)
+        self.replace_bundle(teach.teach(self.bundle, {id: taught}))
         return self.bundle.taught[id].photos
 
     def forget(self, name: str) -> None:

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
+import pickle
 import re
 import shlex
+import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from support.bundles import small_photo
+from support.bundles import SEEN, small_bundle, small_photo
 from support.command_line import run_command
+from unseen.networks.linear import from_linear
+from unseen.networks.loading import load_network
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGE = (DOCS / "cookbook.md").read_text()
@@ -35,7 +41,10 @@ def folder(tmp_path, monkeypatch) -> Path:
 
 
 def test_every_program_is_tried():
-    assert set(re.findall(r"```python (\S+)", PAGE)) == {"shop", "timm", "sklearn", "hugging-face", "service"}
+    assert set(re.findall(r"```python (\S+)", PAGE)) == {
+        *("shop", "timm", "sklearn", "hugging-face", "service"),
+        *("estimator", "dask", "ray", "spark"),
+    }
     assert "```python\n" not in PAGE
 
 
@@ -63,6 +72,8 @@ def test_sklearn(capsys):
     pytest.importorskip("sklearn")
     run(program("sklearn"))
     assert capsys.readouterr().out == "viola\n"
+    run(program("sklearn") + program("estimator"))
+    assert capsys.readouterr().out.split("\n")[1] == "['cello' 'trumpet' 'violin' 'viola' 'trombone']"
 
 
 @pytest.mark.slow
@@ -88,3 +99,56 @@ def test_hugging_face_then_service_then_batch():
     assert [row[0] for row in rows] == ["photo", "incoming/1.png", "incoming/2.png"]
     documented = set(re.findall(r"`((?:verdict_)?\w+)`", PAGE.split("| column")[1].split("\n\n")[0])) - {"unknown"}
     assert documented <= set(rows[0]) and {name for name in rows[0] if not name.endswith("_2")} == documented
+
+
+@pytest.fixture
+def garden(tmp_path) -> None:
+    """Beside the program: a photo, and the bundle that the page calls a garden, with a network that can be loaded."""
+    small_photo().save("photo.jpg")
+    below = load_network("efficientnet-lite0")
+    network = from_linear(np.random.default_rng(0).normal(size=(len(SEEN), below.num_features)), None, SEEN, below)
+    small_bundle("kin", network=network).save("garden")
+
+
+def check_labels(labels) -> None:
+    labels = labels.sort_values("photo")
+    assert labels["photo"].tolist() == ["a", "b"] and isinstance(labels["name_1"].iloc[0], str)
+    assert "No such file" in labels["unreadable"].iloc[1] and len(labels.columns) == 9
+
+
+@pytest.mark.slow
+def test_dask(garden):
+    pytest.importorskip("dask.dataframe")
+    check_labels(run(program("dask"))["labels"])
+
+
+@pytest.mark.slow
+def test_ray(garden, folder):
+    ray = pytest.importorskip("ray")
+    pytest.importorskip("ray.data")
+    environment = {"env_vars": {"PYTHONPATH": os.pathsep.join(sys.path)}}
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, runtime_env=environment)
+    try:
+        code = program("ray").replace('"garden"', repr(str(folder / "garden")))  # actors begin in another folder
+        check_labels(run(code.replace('"photo.jpg"', repr(str(folder / "photo.jpg"))))["labels"])
+    finally:
+        ray.shutdown()
+
+
+@pytest.mark.slow
+def test_spark(garden):
+    pandas = pytest.importorskip("pandas")
+
+    class Photos:
+        """What Spark does with the function: it is called with an iterator of tables."""
+
+        def mapInPandas(self, function, schema):
+            tables = [pandas.DataFrame({"id": [id], "path": [path]}) for id, path in zip("ab", PATHS, strict=True)]
+            labels = pandas.concat(pickle.loads(pickle.dumps(function))(iter(tables)))
+            assert [column.split()[0] for column in schema.split(", ")] == list(labels.columns)
+            return labels
+
+    check_labels(run(program("spark"))["label"](Photos()))
+
+
+PATHS = ("photo.jpg", "nowhere.jpg")

@@ -161,8 +161,8 @@ def answer_features(
         block = features[start : start + BLOCK]
         scores = scorer.scores(block, seen_shift)
         probabilities = scorer.to_probabilities(scores, seen_shift)
-        masses = sums(probabilities)
-        nodes = scorer.verdicts(masses, confidence, seen_shift)
+        masses, cautious = scorer.to_nodes(probabilities, seen_shift)
+        nodes = scorer.verdicts(cautious, confidence, seen_shift)
         none = none_of(scorer, block, seen_shift)
         for photo, columns in enumerate(scorer.best(scores, FOLDED * k)):
             rows, values = scorer.columns[columns], scores[photo, columns]

@@ -73,17 +73,17 @@ class ListScorer(Scorer):
         return torch.sigmoid(NONE[0] + NONE[1] * inside + NONE[2] * beside).cpu().numpy()
 
     def verdicts(
-        self, masses: np.ndarray, confidence: float | Sequence[float], seen_shift: float | None = None
+        self, cautious: np.ndarray, confidence: float | Sequence[float], seen_shift: float | None = None
     ) -> np.ndarray:
         """n: the most informative node that is as probable as the confidence; -1 where there is none."""
         if seen_shift is not None:
-            return super().verdicts(masses, confidence, seen_shift)
+            return super().verdicts(cautious, confidence, seen_shift)
         named = np.isin(self.sums.nodes, self.columns)  # rather than a node above that says as much
-        value = self.sums.information + 0.001 * named + masses / 1e6
+        value = self.sums.information + 0.001 * named + cautious / 1e6
         rows = []
         for least in np.ravel(confidence).tolist():
-            known = (masses >= least) & self.sums.can_be_said
-            best = np.where(known, value, -np.inf).argmax(axis=1) if known.shape[1] else np.zeros(len(masses), int)
+            known = (cautious >= least) & self.sums.can_be_said
+            best = np.where(known, value, -np.inf).argmax(axis=1) if known.shape[1] else np.zeros(len(cautious), int)
             rows.append(np.where(known.any(axis=1), best, -1))
         return np.stack(rows) if np.ndim(confidence) else rows[0]
 

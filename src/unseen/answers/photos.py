@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -18,11 +20,12 @@ from unseen._util.run import progress
 from unseen.answers.answer import Unreadable
 from unseen.bundle.teach import Photos
 from unseen.errors import UnseenError
-from unseen.features.base import is_array_file, read_arrays
+from unseen.features.base import check_matrix, is_array_file, read_arrays
 from unseen.features.build import count_workers
 from unseen.features.folders import check_folders, match_folders
 from unseen.features.store import FeatureStore
 from unseen.photos import find_photos, photos_in
+from unseen.photos.inputs import is_input, list_inputs
 from unseen.photos.reading import Source, UnreadablePhoto, fingerprint, fingerprint_rows
 
 if TYPE_CHECKING:
@@ -44,12 +47,31 @@ class PhotoFeatures:
         return len(self.matrix) + len(self.unreadable)
 
 
+def several_photos(photos: Any) -> Iterable[Source] | None:
+    """What a user gives, as photos one by one: an iterable, an array or tensor of photos, a folder or an input; None
+    for a single photo."""
+    if isinstance(photos, (str, os.PathLike)):
+        is_glob = any(sign in os.fspath(photos) for sign in "*?[") and not os.path.exists(photos)
+        several = is_glob or is_input(photos) or os.path.isdir(photos)
+        return [item.source for item in list_inputs([photos])] if several else None
+    if hasattr(photos, "ndim"):
+        return list(photos) if photos.ndim == 4 else None
+    if (
+        isinstance(photos, (bytes, bytearray, memoryview))
+        or hasattr(photos, "read")
+        or not isinstance(photos, Iterable)
+    ):
+        return None
+    return photos if isinstance(photos, Sequence) else iter(photos)
+
+
 def look_at(
-    network: Network, photos: Sequence[Source], batch: int = BATCH, show_progress: bool = False
+    network: Network, photos: Iterable[Source], batch: int = BATCH, show_progress: bool = False
 ) -> PhotoFeatures:
     """Read photos, `batch` at a time, and take their features."""
     parts, unreadable, place = [np.zeros((0, network.num_features), np.float32)], {}, 0
-    with progress("Looking at photos", len(photos), enabled=show_progress and len(photos) > batch) as bar:
+    count = len(photos) if isinstance(photos, Sequence) else None
+    with progress("Looking at photos", count, enabled=show_progress and (count is None or count > batch)) as bar:
         for part in work_through(photos, lambda some: read_batch(network, some), network.device, batch):
             unreadable |= {place + at: item for at, item in part.unreadable.items()}
             parts.append(part.matrix)
@@ -58,8 +80,9 @@ def look_at(
     return PhotoFeatures(np.concatenate(parts), unreadable)
 
 
-def read_batch(network: Network, photos: Sequence[Source]) -> PhotoFeatures:
-    """A few photos, one after the other, then all of them through the network."""
+def read_batch(network: Network, photos: Sequence[Source], least: int = 0) -> PhotoFeatures:
+    """A few photos, one after the other, then all of them through the network; blank ones fill up a batch of `least`:
+    networks may round differently for other batch sizes."""
     pixels, unreadable = [], {}
     for place, photo in enumerate(photos):
         try:
@@ -68,20 +91,29 @@ def read_batch(network: Network, photos: Sequence[Source]) -> PhotoFeatures:
             unreadable[place] = Unreadable(error.name, error.why)
     if not pixels:
         return PhotoFeatures(np.zeros((0, network.num_features), np.float32), unreadable)
-    return PhotoFeatures(network.features(torch.stack(pixels)).cpu().numpy(), unreadable)
+    blank = [torch.zeros_like(pixels[0])] * (least - len(pixels))
+    features = network.features(torch.stack(pixels + blank)).cpu().numpy()
+    return PhotoFeatures(features[: len(pixels)], unreadable)
 
 
 def work_through(
-    photos: Sequence[Source], work: Callable[[Sequence[Source]], T], device: torch.device, batch: int = BATCH
+    photos: Iterable[Source],
+    work: Callable[[Sequence[Source]], T],
+    device: torch.device,
+    batch: int = BATCH,
+    even: bool = False,
 ) -> Iterator[T]:
     """`work` on each batch of photos, in their order; each thread reads and computes for a batch of its own.
 
-    Only a few batches are under way, however many photos there are.
+    Only a few batches are under way, however many photos there are: they may come from a generator. With `even`, a
+    batch is never shared by threads, however few photos there are: they would round differently.
     """
     threads = torch.get_num_threads() if device.type == "cpu" else count_workers(None)
-    size = max(1, min(batch, -(-len(photos) // threads)))
-    batches = (photos[start : start + size] for start in range(0, len(photos), size))
-    if len(photos) <= size:  # one batch: all threads share each operation
+    count = len(photos) if isinstance(photos, Sequence) else None
+    size = batch if even or count is None else max(1, min(batch, -(-count // threads)))
+    each = iter(photos)
+    batches = iter(lambda: list(islice(each, size)), [])
+    if count is not None and count <= size and not even:  # one batch: all threads share each operation
         yield from map(work, batches)
         return
     waiting: deque[Future[T]] = deque()
@@ -115,11 +147,18 @@ class PhotosByClass:
         self.photos[id] = Photos(features, checksums)
 
 
-def read_one_class(model: Model, photos: Source | Sequence[Source]) -> Photos:
+def read_rows(model: Model, features: Any) -> Photos:
+    """Rows of features (n x D) of one class."""
+    matrix = check_matrix(features, width=model.bundle.network.num_features)
+    return Photos(matrix, fingerprint_rows(matrix))
+
+
+def read_one_class(model: Model, photos: Source | Iterable[Source]) -> Photos:
     """Photos of one class, all of which must be readable: one, several, or a folder."""
     several: list[Any] = []
     photo: Any
-    for photo in photos if isinstance(photos, (list, tuple)) else [photos]:
+    given = several_photos(photos)
+    for photo in [photos] if given is None else given:
         if isinstance(photo, (str, Path)):
             several += find_photos(photo)
         else:

@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -43,6 +44,9 @@ AMONG_HELP = (
     unseen classify photo.jpg
     unseen classify holiday/ --candidates unseen -k 3
     unseen classify archive/ --out labels.csv
+    unseen classify list.txt --out labels.parquet --workers 4
+    unseen classify 's3://photos/*.tar' --out labels.parquet --engine ray --workers 16
+    unseen classify list.txt --out labels.csv --shard 3/100
     unseen classify photo.jpg --among "okapi, quokka, wheelie bin, e-scooter"
     unseen classify 'photos/*.jpg' --candidates subtree:feline --json
     unseen classify photo.jpg --confidence 0.8
@@ -55,9 +59,19 @@ AMONG_HELP = (
     """,
 )
 def classify(
-    photos: Annotated[list[str] | None, Argument(help="Photos, folders, quoted globs, or - for stdin.")] = None,
+    photos: Annotated[
+        list[str] | None,
+        Argument(help="Photos, folders, quoted globs, LIST.txt, .parquet, .tar, URLs; - for stdin."),
+    ] = None,
     features: options.Features = None,
-    out: Annotated[Path | None, Option(help="A .csv or .jsonl for the labels, which goes on where it ended.")] = None,
+    out: Annotated[
+        Path | None, Option(help="A .csv, .jsonl or .parquet for the labels; continued if it was interrupted.")
+    ] = None,
+    workers: Annotated[int | None, Option(min=1, help="With --out: processes, or actors of Ray.")] = None,
+    engine: Annotated[str, Option(help="With --out: local, or ray (a cluster: RAY_ADDRESS).")] = "local",
+    shard: Annotated[str | None, Option(help="With --out: only part I of N, as I/N from 0/N; join without it.")] = None,
+    column: Annotated[str | None, Option(help="The column of photos in a parquet file.")] = None,
+    key: Annotated[str | None, Option(help="The column of their names.")] = None,
     bundle: Annotated[Path | None, Option(help="The bundle; the default one is made on first use.")] = None,
     candidates: Annotated[str, Option(help=options.CANDIDATES_HELP)] = "any",
     among: Annotated[str | None, Option(help=AMONG_HELP)] = None,
@@ -84,16 +98,23 @@ def classify(
         if features or explain or heatmap or bins or level is not None:
             raise typer.BadParameter("--out takes no --features, --explain, --heatmap, --bins or --level")
         settings = {"candidates": candidates, "seen_shift": seen_shift, "confidence": confidence, "prior": prior}
+        settings |= {"k": k, "engine": engine, "workers": workers or (0 if engine == "ray" else 1)}
         write_labels(
-            photos or [], out, lambda: prepare(bundle, device, trust_code, among, candidates), json_, k=k, **settings
+            lambda: read_arguments(photos or [], out, column, key),
+            out,
+            lambda device: prepare(bundle, device, trust_code, among, candidates),
+            (device, read_shard(shard), json_),
+            **settings,
         )
         return
+    if workers or shard or engine != "local":
+        raise typer.BadParameter("--workers, --engine and --shard are for many photos: add --out FILE")
     with quick_start():
         from unseen.answers.answer import Answer, Unreadable
         from unseen.answers.prior import Prior
         from unseen.features.folders import read_named_rows
 
-        names, sources = read_arguments(photos or [])
+        names, sources = read_arguments(photos or [], None, column, key)
         if heatmap is not None and len(sources) != 1:
             raise UnseenError(f"--heatmap takes one photo, not {len(sources)}: run the command for each of them")
         model = prepare(bundle, device, trust_code, among, candidates)
@@ -128,8 +149,13 @@ def classify(
         "prior": str(model.prior if prior is None else Prior.read(prior, model.bundle.hierarchy)),
     }
     emit(result, json_, lambda: _show(model, result, answers, reasons))
-    if not answers:
-        raise typer.Exit(1)
+    end_with(len(answers), unreadable)
+
+
+def end_with(readable: int, unreadable: Sequence[Any]) -> None:
+    """Exit status 1 where nothing could be read, 3 where some photos could not."""
+    if unreadable or not readable:
+        raise typer.Exit(3 if readable else 1)
 
 
 def prepare(bundle: Path | None, device: str, trust_code: bool, among: str | None, candidates: str) -> Model:
@@ -148,15 +174,53 @@ def prepare(bundle: Path | None, device: str, trust_code: bool, among: str | Non
     return model
 
 
-def write_labels(photos: Sequence[str], out: Path, load: Callable[[], Model], json_: bool, **settings: Any) -> None:
-    """The labels of photos into a file; `settings` are those of `label_photos`."""
+def read_shard(text: str | None) -> tuple[int, int] | None:
+    """`3/100` -> shard 3 of 100."""
+    if text is None:
+        return None
+    first, slash, second = text.partition("/")
+    if not slash or not first.isdecimal() or not second.isdecimal() or not int(first) < int(second):
+        raise typer.BadParameter(f"--shard takes I/N with I from 0 to N - 1, as 0/8; not {text!r}")
+    return int(first), int(second)
+
+
+def write_labels(
+    find: Callable[[], tuple[list[str], list[Source]]],
+    out: Path,
+    load: Callable[[str], Model],
+    how: tuple[str, tuple[int, int] | None, bool],
+    **settings: Any,
+) -> None:
+    """The labels of photos into a file. `settings` are those of `label_photos`; `how`: device, shard, and --json.
+
+    Under torchrun each process labels a shard, and the first one joins them.
+    """
+    device, shard, json_ = how
     with quick_start():
-        from unseen.answers.batches import check_format, label_photos
+        from unseen._util.processes import Processes
+        from unseen.labelling import check_format, label_photos, take_shard
 
         check_format(out)
-        places = zip(*read_arguments(photos, but=out), strict=True)
-        model = load()
-    done = label_photos(model, [*places], out, **settings, show_progress=True)
+        photos: Sequence[Any] = [*zip(*find(), strict=True)]
+    with Processes(device, alone=shard is not None) as processes:
+        model = load(str(processes.device) if processes.world > 1 else device)
+        if processes.world > 1:
+            shard = processes.rank, processes.world
+        some, place = take_shard(photos, out, *shard) if shard else (photos, out)
+        done = label_photos(model, some, place, **settings, show_progress=True)
+        if processes.world > 1:
+            parts = processes.gather(done)
+            if processes.rank > 0:
+                return
+            join = label_photos(model, photos, out, **settings, show_progress=False)
+            done = replace(
+                done,
+                out=str(out),
+                labelled=join.labelled + sum(part.labelled for part in parts),
+                already=join.already - sum(part.labelled for part in parts),
+                again=join.again + [name for part in parts for name in part.again],
+                unreadable=join.unreadable,
+            )
     result = done.as_dict()
     for item in done.unreadable:
         show_unreadable(item.photo, item.why)
@@ -164,9 +228,9 @@ def write_labels(photos: Sequence[str], out: Path, load: Callable[[], Model], js
     if done.again:
         tell(f"labelled again, since they had changed or could not be read: {list_some(done.again, 5)}")
     rate = f" ({result['photos_per_s']:,} photos/s)" if done.labelled else ""
-    emit(result, json_, lambda: stdout.print(f"{done.labelled:,} photos labelled in {escaped(out)}{before}{rate}."))
-    if not done.labelled and not done.already:
-        raise typer.Exit(1)
+    line = f"{done.labelled:,} photos labelled in {escaped(done.out)}{before}{rate}."
+    emit(result, json_, lambda: stdout.print(line))
+    end_with(done.labelled + done.already, done.unreadable)
 
 
 def chosen_nodes(hierarchy: Hierarchy, bins: Path | None, level: int | None) -> list[str]:
@@ -208,17 +272,18 @@ def open_model(bundle: Path | None, device: str, trust_code: bool = False) -> Mo
     return load(bundle, device=device, trust_code=trust_code)
 
 
-def read_arguments(arguments: Iterable[str], but: Path | None = None) -> tuple[list[str], list[Source]]:
+def read_arguments(
+    arguments: Iterable[str], but: Path | None, column: str | None, key: str | None
+) -> tuple[list[str], list[Source]]:
     """The photos named on the command line, each once: the name to show for it, and what to read."""
-    from unseen.photos import find_photos
+    from unseen.photos.inputs import Item, list_inputs
 
-    photos: dict[str, Source] = {}
-    for argument in dict.fromkeys(arguments):
-        if argument == "-":
-            photos["-"] = sys.stdin.buffer.read()
-        else:
-            photos |= {str(path): path for path in find_photos(argument) if path != but}
-    return list(photos), list(photos.values())
+    places = list(dict.fromkeys(arguments))
+    items = list_inputs([place for place in places if place != "-"], column, key)
+    if "-" in places:
+        items.append(Item("-", sys.stdin.buffer.read()))
+    items = [item for item in items if but is None or item.source != str(but)]
+    return [item.name for item in items], [item.source for item in items]
 
 
 def _show(model: Model, result: dict[str, Any], answers: Answers, reasons: dict[str, Explanation]) -> None:

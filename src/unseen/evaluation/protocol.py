@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from unseen.errors import UnseenError
 from unseen.evaluation import metrics
 from unseen.evaluation.metrics import KS, SeenUnseenCurve
 from unseen.evaluation.table import FIRST, NEVER, NOVELTY, RANKS, SWEEP, VERDICTS, RanksTable
-from unseen.features.base import FeatureBatch, Features
+from unseen.features.base import FeatureArrays, FeatureBatch, Features
 from unseen.features.folders import check_source, match_folders, open_features
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ BLOCK = 256  # photos whose probabilities are held at a time
 PHOTOS_OF = ("auto", "unseen", "seen", "both")
 logger = logging.getLogger(__name__)
 Photos: TypeAlias = str | Path | Features
+Labelled: TypeAlias = tuple[Any, Sequence[Any]]  # features or photos, and their classes
 
 
 @dataclass(frozen=True)
@@ -109,10 +110,11 @@ class Evaluation:
     curve: SeenUnseenCurve | None  # unseen over seen accuracy for every shift, where both kinds compete
     calibrated: bool  # whether classes were ranked by calibrated probabilities
     prior: str  # uniform, common, or with how many weights
+    relation: dict[str, dict[str, float]]  # classes and Hit@k by how unseen classes relate to seen ones
     table: RanksTable = field(repr=False)  # a row for each photo, of which all figures are functions
-    verdict: dict[str, Any] | None = None  # how often verdicts are right, and what they tell, in bits
+    verdict: dict[str, Any] | None = None  # how many photos have one, how often it is right, and what it is worth
     hierarchical: dict[str, Any] | None = None  # see `unseen.evaluation.metrics`
-    verdict_curve: list[dict[str, float]] | None = None  # `verdict` over many confidences
+    verdict_curve: list[dict[str, float | None]] | None = None  # `verdict` over many confidences
     reliability: list[dict[str, Any]] | None = None  # how often nodes of a probability are true
 
     def hits(self, ks: Sequence[int] = KS, ties: str = "realistic") -> dict[str, dict[str, float]]:
@@ -128,7 +130,7 @@ class Evaluation:
 
 def evaluate(
     model: Model,
-    photos: Photos | Sequence[Photos],
+    photos: Photos | Sequence[Photos] | Labelled,
     candidates: str | Sequence[str] = "unseen",
     *,
     workers: int = 2,
@@ -139,8 +141,9 @@ def evaluate(
 
     Args:
         model: From `unseen.load` or `unseen.train`.
-        photos: Photos by class id, DIR/<id>/*, or features; only those of candidates count. AWA2 may be given as it is
-            distributed, with folders such as blue+whale.
+        photos: Photos by class id, DIR/<id>/*, or features, or (x, y): rows of features or a list of photos, and the
+            class of each by id or name. Only those of candidates count. AWA2 may be given as it is distributed, with
+            folders such as blue+whale.
         candidates: Ids, or the name of a list such as unseen, seen or hops:2; see `unseen.answers.candidates`.
         workers: Processes that read photos.
         processes: Those of torchrun, to share the photos among them; all return the same.
@@ -160,7 +163,7 @@ def evaluate(
 
 def evaluate_lists(
     model: Model,
-    photos: Photos | Sequence[Photos],
+    photos: Photos | Sequence[Photos] | Labelled,
     lists: Sequence[str | Sequence[str]],
     *,
     workers: int = 2,
@@ -169,6 +172,9 @@ def evaluate_lists(
 ) -> list[Evaluation]:
     """`evaluate` over several lists of candidates, for which the features are read once."""
     chosen = Settings(**settings).resolve(model.bundle.calibration)
+    if isinstance(photos, tuple) and len(photos) == 2 and not isinstance(photos[0], (str, Path, Features)):
+        x, y = cast(Labelled, photos)
+        photos = FeatureArrays(model.as_features(x), y)
     sources: list[Any] = list(photos) if isinstance(photos, (list, tuple)) else [photos]
     _refuse_twice(sources)
     with_folder = [_name_folder(model, candidates, sources, workers) for candidates in lists]
@@ -249,14 +255,15 @@ class _Ranking:
         assert confidence is not None  # or there were no relations
         scores = scorer.scores(features, shift)
         probabilities = scorer.to_probabilities(scores, shift)
-        masses = scorer.sums(probabilities)
-        verdict, *curve = scorer.verdicts(masses, [confidence, *SWEEP], shift)
+        masses, cautious = scorer.to_nodes(probabilities, shift)
+        verdict, *curve = scorer.verdicts(cautious, [confidence, *SWEEP], shift)
         for photo in np.flatnonzero(verdict >= 0):
             verdict[photo] = scorer.sums.most_probable(verdict[photo], probabilities[photo])
         nodes = np.append(scorer.sums.nodes, -1)  # the last one for "unknown"
-        rows["verdict"], rows["curve"] = nodes[verdict], nodes[np.array(curve)].T
-        known = np.minimum(masses[np.arange(len(rows)), verdict], 1) if masses.shape[1] else np.nan
-        rows["probability"] = np.where(verdict < 0, np.nan, known)
+        stated = np.append(np.minimum(masses, 1), np.full((len(rows), 1), np.nan, masses.dtype), axis=1)
+        photo, places = np.arange(len(rows)), np.array(curve).T
+        rows["verdict"], rows["curve"] = nodes[verdict], nodes[places]
+        rows["probability"], rows["stated"] = stated[photo, verdict], stated[photo[:, None], places]
         rows["best"] = -1
         best = scorer.columns[scorer.best(scores, FIRST)]
         rows["best"][:, : best.shape[1]] = best
@@ -273,7 +280,7 @@ class _Ranking:
         table = RanksTable(rows, names, bundle.hierarchy, self.scorer.rows, bundle.is_seen)
         hits, verdicts = metrics.hit_figures(table, settings.ks, settings.ties), {}
         if self.relations is not None:
-            figures = metrics.verdict_figures(self.relations, table, table["verdict"])
+            figures = metrics.verdict_figures(self.relations, table, table["verdict"], table["probability"])
             verdicts = {
                 "verdict": {"sure": settings.confidence, **figures, "images": len(table)},
                 "hierarchical": metrics.hierarchical_figures(self.relations, table),
@@ -300,6 +307,7 @@ class _Ranking:
             curve=curve,
             calibrated=self.scorer.calibrated and self.shift is None,
             prior=str(self.prior),
+            relation=metrics.relation_figures(table, settings.ties),
             table=table,
             **verdicts,
         )

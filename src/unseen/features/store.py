@@ -48,7 +48,7 @@ class Damaged(UnseenError):
 
 
 class FeatureStore:
-    """A finished store of the features of photos; `unseen.build_store` makes one, `FeatureStore.open` reads it.
+    """A finished store of the features of photos; `unseen.features.build_store` makes it, `open` reads it.
 
     `network` has the name, checksum, number of features and transform of the network; `precision` is fp16 or fp32.
     """

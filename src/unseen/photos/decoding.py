@@ -137,7 +137,7 @@ def _send(pipe: IO[bytes], header: dict[str, Any], *content: bytes) -> None:
 
 
 def _receive(pipe: IO[bytes], most: int) -> tuple[dict[str, Any], bytes]:
-    """Header and content, of at most so many bytes; EOFError where the other side has ended."""
+    """Header and content, at most `most` bytes; EOFError where the other side has ended."""
     lengths = LENGTHS.unpack(_exactly(pipe, LENGTHS.size))
     if lengths[0] > MAX_HEADER or lengths[1] > most:
         raise ValueError("more than anybody asked for")
@@ -184,7 +184,7 @@ def _decode(photo: bytes, max_pixels: int, transform: PhotoTransform) -> tuple[t
 
 
 def _limit(memory: int) -> None:
-    """The process to so many bytes more than it has now, and to writing no files."""
+    """The process to `memory` bytes more than it has now, and to writing no files."""
     if resource is None:
         return
     limits = {resource.RLIMIT_FSIZE: 0, resource.RLIMIT_CORE: 0}

@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol
 
 import numpy as np
 from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
@@ -26,7 +26,12 @@ from unseen.errors import UnseenError
 if TYPE_CHECKING:
     import torch
 
-    Encoded = str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO
+    class Readable(Protocol):
+        """A file, or what `photos.inputs` lists."""
+
+        def read(self) -> bytes: ...
+
+    Encoded = str | os.PathLike[str] | bytes | bytearray | memoryview | Readable
     Source = Encoded | Image.Image | np.ndarray | torch.Tensor
 else:
     Source = Any

@@ -12,7 +12,6 @@ from __future__ import annotations
 import hashlib
 import os
 import signal
-import tarfile
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -29,14 +28,13 @@ from unseen.errors import UnseenError
 from unseen.features.folders import match_folders
 from unseen.hierarchy.core import Hierarchy
 from unseen.photos import list_classes, list_photos
-
-PHOTO_ENDINGS = {"jpg", "jpeg", "png", "webp", "bmp", "gif", "tif", "tiff", "ppm"}
+from unseen.photos.inputs import read_shard
 
 
 @dataclass(frozen=True)
 class PhotoSet:
-    """Photo i is `sizes[i]` bytes from `offsets[i]` of its file; the whole file where the offset is 0, as no photo in a
-    shard can begin there."""
+    """Photo i is `sizes[i]` bytes from `offsets[i]` of its file. An offset of 0 means all of the file: no photo in a
+    shard begins there."""
 
     names: bytes  # file names, joined
     name_ends: np.ndarray  # n, int64: where each photo's file name ends in `names`
@@ -98,7 +96,7 @@ def open_photo_set(
     """The photos of seen classes in a folder of class folders, or of tar shards.
 
     `order`: the classes that numbers in shards count, where it is not that of `seen_ids`. With the `hierarchy`, folders
-    may bear names of classes in place of ids.
+    may be called by names of classes instead of ids.
     """
     folder = Path(folder)
     if not folder.is_dir():
@@ -136,7 +134,7 @@ def _from_shards(folder: Path, shards: Sequence[Path], labels: Mapping[str, int]
 
     def rows() -> Iterator[tuple[str, int, int, int]]:
         for shard in shards:
-            photos, classes = _read_shard(shard)
+            photos, classes = read_shard(str(shard))
             without = [key for key in photos if key not in classes]
             if without:
                 raise UnseenError(f"{shard}: {len(without)} photos have no .cls file beside them, first {without[0]!r}")
@@ -145,32 +143,11 @@ def _from_shards(folder: Path, shards: Sequence[Path], labels: Mapping[str, int]
                 if id not in labels and id.isdecimal() and int(id) < len(order):
                     id = order[int(id)]
                 if id in labels:
-                    yield shard.name, *place, labels[id]
+                    yield shard.name, *place[:2], labels[id]
                 else:
                     unknown.add(id)
 
     return replace(pack(folder, rows()), skipped_classes=tuple(sorted(unknown)))
-
-
-def _read_shard(shard: Path) -> tuple[dict[str, tuple[int, int]], dict[str, str]]:
-    """Where each photo lies (offset, size) and what its .cls file says, by the name that they share."""
-    photos: dict[str, tuple[int, int]] = {}
-    classes: dict[str, str] = {}
-    try:
-        with tarfile.open(shard, "r:") as tar:
-            for member in tar:
-                tar.members = []  # pyright: ignore[reportAttributeAccessIssue]  (it keeps all it has met otherwise)
-                folder, slash, name = member.name.rpartition("/")
-                key, _, ending = name.partition(".")
-                key = folder + slash + key
-                if member.isfile() and ending.lower() in PHOTO_ENDINGS:
-                    photos[key] = (member.offset_data, member.size)
-                elif member.isfile() and ending.lower() == "cls":
-                    content = tar.extractfile(member)
-                    classes[key] = content.read(256).decode("utf-8", "replace").strip() if content else ""
-    except (tarfile.TarError, OSError) as error:
-        raise UnseenError(f"{shard}: cannot be read as an uncompressed tar file: {error}") from None
-    return photos, classes
 
 
 def pack(root: Path, rows: Iterable[tuple[str, int, int, int]]) -> PhotoSet:
@@ -230,7 +207,7 @@ class EvaluationPhotos(Dataset):
 def collate(examples: list[Example]) -> Batch:
     """Pixels B x 3 x H x W (None where no photo could be read), labels B, and what was unreadable."""
     read = [(pixels, label) for pixels, label, _ in examples if pixels is not None]
-    failed = {i: why for _, _, those in examples for i, why in those.items()}
+    failed = {i: why for _, _, unreadable in examples for i, why in unreadable.items()}
     labels = shared(torch.tensor([label for _, label in read]))
     return shared(torch.stack([pixels for pixels, _ in read])) if read else None, labels, failed
 

@@ -29,6 +29,7 @@ from unseen._util.names import slug
 from unseen.answers.answer import Unreadable
 from unseen.bundle.teach import Photos, teach
 from unseen.errors import UnseenError
+from unseen.hierarchy.core import Node
 from unseen.model import Model, load
 from unseen.photos import UnreadablePhoto
 from unseen.photos.decoding import Decoded, Decoders, TookTooLong
@@ -347,7 +348,7 @@ def _add(model: Model, names: Sequence[str], parents: Sequence[str], definition=
     hierarchy = model.bundle.hierarchy
     parents = [hierarchy.resolve(parent) for parent in parents]
     id = _unused(slug(lemmas[0]), hierarchy)
-    return model.add(lemmas, parents, " ".join(definition.split()), id, looks=" ".join(looks.split()))
+    return model.add(Node(id, lemmas, parents, " ".join(definition.split()), " ".join(looks.split())))
 
 
 def _unused(name: str, taken: Container[str]) -> str:

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import os
+import pickle
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from support.bundles import DOG, OKAPI, small_bundle, small_network, small_photo
-from unseen.answers.batches import csv_columns, label_photos
+from support.bundles import DOG, OKAPI, SEEN, small_bundle, small_network, small_photo
+from unseen.answers.answer import Unreadable
 from unseen.errors import UnseenError
-from unseen.model import Model
+from unseen.labelling import Labeller, label_columns, label_photos, take_shard
+from unseen.model import Model, load
+
+pandas = pytest.importorskip("pandas")
+pytest.importorskip("pyarrow")
 
 ODD = ["plain.png", 'with, comma and "quotes".png', "with\nline break.png", "with\rreturn.png", "Übung.png"]
 
@@ -47,7 +54,7 @@ def test_a_row_for_each_photo(model, photos, tmp_path):
     done = label_photos(model, photos, tmp_path / "labels.csv", k=2)
     assert (done.labelled, done.already, [item.photo for item in done.unreadable]) == (5, 0, ["notes.txt"])
     rows = read(tmp_path / "labels.csv")
-    assert list(rows[0]) == csv_columns(2) and [row["photo"] for row in rows] == [name for name, _ in photos]
+    assert list(rows[0]) == label_columns(2) and [row["photo"] for row in rows] == [name for name, _ in photos]
     assert rows[2]["unreadable"].startswith("is not a picture") and not rows[2]["id_1"]
     for row, (_, source) in zip(rows, photos, strict=True):
         if row["photo"] == "notes.txt":
@@ -175,7 +182,7 @@ def test_other_files_are_not_written_to(model, photos, tmp_path):
         with pytest.raises(UnseenError, match=f"{name}: is not a file of labels"):
             label_photos(model, photos, tmp_path / name)
         assert (tmp_path / name).read_text() == text
-    with pytest.raises(UnseenError, match=r"labels are written as .csv or .jsonl"):
+    with pytest.raises(UnseenError, match=r"labels are written as .csv, .jsonl, .parquet"):
         label_photos(model, photos, tmp_path / "labels.txt")
     with pytest.raises(UnseenError, match="no candidates named 'some'"):
         label_photos(model, photos, tmp_path / "new.csv", candidates="some")
@@ -186,7 +193,7 @@ WRITER = """
 import sys
 from support.bundles import small_network, small_bundle, small_photo
 from unseen.model import Model
-from unseen.answers import batches
+from unseen import labelling as batches
 
 batches.TOGETHER = 2
 model = Model(small_bundle("kin"), small_network(), device="cpu")
@@ -206,7 +213,7 @@ print(batches.label_photos(model, photos, sys.argv[1]).already)
 @pytest.mark.slow
 def test_a_process_that_is_killed_is_gone_on_with_and_two_at_once_are_refused(tmp_path):
     out = tmp_path / "labels.csv"
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
 
     def start(*how: str) -> subprocess.Popen:
         command = [sys.executable, "-c", WRITER, str(out), *how]
@@ -228,3 +235,153 @@ def test_a_process_that_is_killed_is_gone_on_with_and_two_at_once_are_refused(tm
     assert third.returncode == 0, errors
     rows = read(out)
     assert [row["photo"] for row in rows] == [f"{seed}.png" for seed in range(40)] and int(told) >= 2
+
+
+# -- engines, shards and tables --------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory) -> Model:
+    """A model that another process can load: its network is a layer over a built-in network's features."""
+    from unseen.networks.linear import from_linear
+    from unseen.networks.loading import load_network
+
+    below = load_network("efficientnet-lite0")
+    rng = np.random.default_rng(0)
+    network = from_linear(rng.normal(size=(len(SEEN), below.num_features)), class_ids=SEEN, network=below)
+    place = tmp_path_factory.mktemp("saved") / "bundle"
+    small_bundle("kin", network=network).save(place)
+    return load(place, device="cpu")
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory) -> list[tuple[str, Path]]:
+    folder = tmp_path_factory.mktemp("many")
+    for seed in range(21):
+        small_photo(seed, (64, 64)).save(folder / f"{seed:02d}.png")
+    (folder / "07.png").write_bytes(b"?")
+    return [(path.name, path) for path in sorted(folder.iterdir())]
+
+
+@pytest.fixture(scope="module")
+def expected(saved, many, tmp_path_factory) -> bytes:
+    """What one process writes."""
+    out = tmp_path_factory.mktemp("expected") / "labels.csv"
+    label_photos(saved, many, out, k=2)
+    return out.read_bytes()
+
+
+def test_parquet_has_the_columns_of_the_csv_and_goes_on_where_it_ended(saved, many, expected, tmp_path):
+    out = tmp_path / "labels.parquet"
+    assert label_photos(saved, many[:9], out, k=2).labelled == 8
+    done = label_photos(saved, many, out, k=2)
+    assert (done.labelled, done.already, done.again) == (12, 8, ["07.png"])
+    table = pandas.read_parquet(out)
+    rows = list(csv.DictReader(io.StringIO(expected.decode())))
+    assert list(table.columns) == label_columns(2) and table["photo"].tolist() == [name for name, _ in many]
+    assert table["probability_1"].fillna(-1).tolist() == [float(row["probability_1"] or -1) for row in rows]
+    assert table["id_2"].fillna("").tolist() == [row["id_2"] for row in rows]
+    assert not list(tmp_path.glob(".*.part"))
+    pandas.DataFrame({"a": [1]}).to_parquet(tmp_path / "other.parquet")
+    with pytest.raises(UnseenError, match="is not a file of labels"):
+        label_photos(saved, many, tmp_path / "other.parquet")
+
+
+def test_shards_are_joined_in_the_order_of_the_inputs(saved, many, expected, tmp_path):
+    out = tmp_path / "labels.csv"
+    for shard in (2, 0, 1):
+        some, place = take_shard(many, out, shard, 3)
+        assert place.name == f"labels-{shard:05d}-of-00003.csv"
+        assert label_photos(saved, some, place, k=2).already == 0
+    done = label_photos(saved, many, out, k=2)
+    assert (done.labelled, done.already) == (0, 20) and out.read_bytes() == expected
+    assert sorted(path.name for path in tmp_path.iterdir() if path.suffix == ".csv") == ["labels.csv"]
+    assert sum(len(take_shard(many, out, shard, 5)[0]) for shard in range(5)) == len(many)
+
+
+def test_rows_come_in_the_order_of_the_inputs_whatever_was_there_before(saved, many, expected, tmp_path):
+    out = tmp_path / "labels.csv"
+    label_photos(saved, many[10:15], out, k=2)
+    label_photos(saved, many[3:4], out, k=2)
+    label_photos(saved, many, out, k=2)
+    assert out.read_bytes() == expected
+
+
+@pytest.mark.slow
+def test_processes_write_what_one_process_writes(saved, many, expected, tmp_path):
+    done = label_photos(saved, many, tmp_path / "labels.csv", k=2, workers=2)
+    assert (done.labelled, len(done.unreadable)) == (20, 1)
+    assert (tmp_path / "labels.csv").read_bytes() == expected
+
+
+@pytest.mark.slow
+def test_ray_writes_what_one_process_writes(saved, many, expected, tmp_path, ray_here):
+    half = label_photos(saved, many[:11], tmp_path / "labels.csv", k=2, engine="ray", workers=1)
+    assert half.labelled == 10
+    done = label_photos(saved, many, tmp_path / "labels.csv", k=2, engine="ray", workers=2)
+    assert (done.labelled, done.already) == (10, 10)
+    assert (tmp_path / "labels.csv").read_bytes() == expected
+
+
+@pytest.fixture(scope="module")
+def ray_here():
+    ray = pytest.importorskip("ray")
+    environment = {"env_vars": {"PYTHONPATH": os.pathsep.join(sys.path)}}
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, runtime_env=environment)
+    yield ray
+    ray.shutdown()
+
+
+@pytest.mark.slow
+def test_a_labeller_in_ray_data(saved, many, ray_here):
+    import ray.data
+
+    table = ray.data.from_items([{"id": name, "path": str(path)} for name, path in many], override_num_blocks=3)
+    labels = table.map_batches(
+        Labeller,
+        fn_constructor_kwargs={"model": saved.bundle.path, "k": 2, "device": "cpu"},
+        compute=ray.data.ActorPoolStrategy(size=1),
+        batch_size=5,
+        batch_format="pandas",
+    ).to_pandas()
+    check(labels, Labeller(saved, k=2), many)
+
+
+def check(labels, labeller: Labeller, photos) -> None:
+    """The labels of another engine against those of a call."""
+    direct = labeller(pandas.DataFrame({"id": [name for name, _ in photos], "path": [str(path) for _, path in photos]}))
+    labels = labels.sort_values("photo").reset_index(drop=True)
+    assert labels["photo"].tolist() == direct["photo"].tolist() and list(labels.columns) == list(direct.columns)
+    for column in direct.columns:
+        there, here = (table[column].astype(object) for table in (labels, direct))
+        assert there.where(there.notna(), None).tolist() == here.where(here.notna(), None).tolist(), column
+
+
+def test_a_labeller_in_dask(saved, many):
+    dask = pytest.importorskip("dask.dataframe")
+    photos = pandas.DataFrame({"id": [name for name, _ in many], "path": [str(path) for _, path in many]})
+    labeller = Labeller(saved.bundle.path, k=2, device="cpu")
+    labels = dask.from_pandas(photos, npartitions=3).map_partitions(labeller, meta=labeller.meta).compute()
+    check(labels, Labeller(saved, k=2), many)
+
+
+def test_a_labeller_as_spark_calls_it(saved, many):
+    """`mapInPandas` hands over an iterator of tables and a function that went through pickle."""
+    labeller = pickle.loads(pickle.dumps(Labeller(saved, column="content", k=1)))
+    halves = many[:4], many[4:8]
+    batches = [
+        pandas.DataFrame({"key": [name for name, _ in some], "content": [path.read_bytes() for _, path in some]})
+        for some in halves
+    ]
+    labels = pandas.concat(labeller(iter(batches)))
+    answers = saved.classify([path for _, path in many[:8]], k=1)
+    expected = [None if isinstance(answer, Unreadable) else answer[0].id for answer in answers]
+    assert labels["id_1"].where(labels["id_1"].notna(), None).tolist() == expected
+    assert labeller.schema.startswith(
+        "photo string, verdict_id string, verdict_name string, verdict_probability double"
+    )
+    assert len(labeller.schema.split(", ")) == len(labels.columns)
+    with pytest.raises(UnseenError, match="the batch has no column content; there are: a"):
+        labeller({"a": [1]})
+    with pytest.raises(UnseenError, match="has no column of photos by a usual name"):
+        Labeller(saved)({"a": [1]})
