@@ -172,7 +172,9 @@ def test_rank_tells_the_place_of_watched_classes(client):
     scores = {label["id"]: label["score"] for label in answer["labels"]}
     for watched in answer["watched"]:
         assert watched["of"] == len(PARENTS)
-        better, level = ([s > scores[watched["id"]] + by for s in scores.values()] for by in (1e-6, -1e-6))
+        better, level = (
+            [s > scores[watched["id"]] + by for s in scores.values()] for by in (1e-6, -1e-6)
+        )  # but rounding
         assert 1 + sum(better) <= watched["place"] <= sum(level)
     assert client.post("/api/rank", json={"tokens": [token], "watch": ["nothing"]}).status_code == 404
 

@@ -91,7 +91,8 @@ def _similarity(bundle: Bundle, row: int) -> np.ndarray | None:
 
 def _shares(bundle: Bundle, row: int, similarity: np.ndarray | None) -> np.ndarray:
     """The share of each seen class (M), summing to 1: from the method, or else from the similarity of classifiers."""
-    known = bundle.make_method().shares(bundle.problem(), bundle.solution.state, row)
+    with bundle.reading_state():
+        known = bundle.make_method().shares(bundle.problem(), bundle.solution.state, row)
     if known is not None:
         weights = np.abs(known)
     elif similarity is not None:

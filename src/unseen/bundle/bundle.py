@@ -1,4 +1,4 @@
-"""A bundle: what training leaves, and all that the rest of the package reads; `bundle.file` has its one file.
+"""A bundle: the result of a training, which the rest of the package reads; `bundle.file` stores it in one file.
 
 Arrays are safetensors and the rest JSON: nothing in a bundle is ever executed, and it is checked on load. A bundle may
 name a module of the user's own, for its network or its method: it is imported only on `trust_code`.
@@ -7,6 +7,8 @@ name a module of the user's own, for its network or its method: it is imported o
 from __future__ import annotations
 
 import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timezone
 from functools import cached_property
@@ -50,7 +52,7 @@ class Bundle:
     hierarchy: Hierarchy  # N nodes
     seen: np.ndarray  # M, int64: rows of the hierarchy, in the network's class order
     known: np.ndarray  # M x P, float32: the network's own classifiers of the seen classes, [weight, bias]
-    vectors: ClassVectors  # what is known of each node in numbers (N x S)
+    vectors: ClassVectors  # class vectors (N x S)
     solution: Solution  # the result of the method: classifiers (N x E) and projection (D -> E)
     method: str
     settings: dict[str, Any]  # of the method
@@ -241,6 +243,17 @@ class Bundle:
         except DAMAGE as error:
             raise UnseenError(f"{path} holds what no bundle does ({error}): train it again") from None
         return bundle
+
+    @contextmanager
+    def reading_state(self) -> Iterator[None]:
+        """Around what a method makes of the arrays that it left in a file: those of a forged one may be anything."""
+        try:
+            yield
+        except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError) as error:
+            if self.path is None and self.origin is None:
+                raise
+            where = f"bundle {self.path or self.origin}"
+            raise UnseenError(f"{where} holds what {self.method} cannot use ({error}): train it again") from error
 
     def header(self) -> dict[str, Any]:
         """Everything except arrays and classes, as `unseen info BUNDLE` shows it."""

@@ -192,6 +192,12 @@ def check_kinds(bundle: Bundle) -> None:
         raise ValueError("a name is not a text, or has no end")
     if not all(isinstance(facts, dict) for facts in (bundle.settings, bundle.made, info.transform or {})):
         raise ValueError("settings that are not named")
+    sources, source = bundle.vectors.provenance, bundle.hierarchy.source
+    words = [one.get(key, "") for one in sources for key in ("kind", "name", "source", "mode")]
+    if len(sources) != len(bundle.vectors.parts) or not all(isinstance(word, str) for word in words):
+        raise ValueError("vectors of which nobody knows where they come from")
+    if not isinstance(source.get("added", 0), int) or not all(id in bundle.hierarchy for id in bundle.taught):
+        raise ValueError("classes that are not there")
     if not all(isinstance(record, dict) for record in bundle.log) or type(bundle.seed) is not int:
         raise ValueError("a log or a seed of another kind")
     degrees = [taught.trust for taught in bundle.taught.values() if taught.trust is not None]

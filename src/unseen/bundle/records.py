@@ -110,6 +110,9 @@ class ProbabilityNumbers(Record):
     gate_lean: float  # weight of the method's seen/unseen log-odds in the gate
     gate_offset: float  # the balance between seen and unseen classes, as log-odds
     exponents: Sequence[float]  # for each of CONFIDENCES, how careful a verdict is
+    detail: float = 0.0  # how much less probable each squared bit makes a node, where its class is unseen
+    stated_slope: float = 1.0  # log-odds that are stated, of those that follow from the sums
+    stated_offset: float = 0.0
 
 
 @dataclass(frozen=True)

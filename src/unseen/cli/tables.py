@@ -182,15 +182,15 @@ def compare(
     draws: Annotated[int, Option(min=1, help="How often lists and taught photos are drawn, with --lists.")] = 10,
     out: Annotated[Path, Option(help="Where bundles and features are kept.")] = Path("runs/compare"),
     average: Annotated[str, Option(help="class or image.")] = "class",
-    markdown: Annotated[Path | None, Option(help="Also write the table there, as a page.")] = None,
+    markdown: Annotated[Path | None, Option(help="Write the table there, and figures by class beside it.")] = None,
     device: options.Device = "auto",
     json_: JsonFlag = False,
 ) -> None:
     """Train and evaluate all methods on the same features and candidates, and print one table."""
     from unseen._util.files import write_atomically
     from unseen.methods import method_names
+    from unseen.paper.compare import by_class_lines, named_verdicts, page, parse_method
     from unseen.paper.compare import compare as run
-    from unseen.paper.compare import named_verdicts, page, parse_method
     from unseen.paper.lists import METHODS, list_page, list_table, measure_lists
     from unseen.paper.plots import draw_lists, draw_verdicts
     from unseen.paper.trainings import Trainings
@@ -221,6 +221,8 @@ def compare(
     rows = run(trainings, names, networks, verdicts)
     if markdown is not None:
         write_atomically(markdown, page(rows, average, trainings, names, networks).encode())
+        lines = "\n".join(",".join(line) for line in by_class_lines(rows))
+        write_atomically(markdown.with_suffix(".csv"), f"{lines}\n".encode())
         for name, drawn in draw_verdicts(named_verdicts(rows)).items():
             write_atomically(markdown.parent / "plots" / f"{name}.svg", drawn)
     emit({"average": average, "methods": rows}, json_, lambda: _show_comparison(rows, average))

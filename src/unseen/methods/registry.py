@@ -32,6 +32,7 @@ BUILT_IN = {
     "gat": "graph.dgp:GATMethod",
     "gcnz": "graph.dgp:GCNZMethod",
     "sgcn": "graph.dgp:SGCNMethod",
+    "trgcn": "graph.trgcn:TrGCNMethod",
     "kin": "kin.kin:Kin",
     "conse": "baselines.conse:ConSE",
     "devise": "baselines.devise:DeViSE",

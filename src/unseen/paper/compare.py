@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -31,7 +31,9 @@ RIGHT = 90.0  # per cent: where information is compared
 KINDS = ("unseen", "seen")
 HITS = ("hit@1", "hit@5")
 NEAR = {"precision@5": 1, "severity": 2, "f1": 1, "area": 3}  # hierarchical figures -> their digits
-HEADER = ["method", "bits", "unseen", "seen", "right, unseen", "right, seen", "precision@5", "severity", "F1", "area"]
+VERDICTS = ("told", "right", "stated")
+HEADER = ["method", "bits", "unseen", "seen", *(f"{name}, {kind}" for kind in KINDS for name in VERDICTS),
+          "precision@5", "severity", "F1", "area"]  # fmt: skip
 logger = logging.getLogger(__name__)
 
 
@@ -75,7 +77,7 @@ def measure(trainings: Trainings, row: Row, verdicts: bool = True) -> dict[str, 
         entry["coverage"][spec] = [result.classes, result.listed_classes, result.images]
         if spec in TESTED:
             by_class = {row["id"]: row for row in result.per_class}
-            entry["by_class"][spec] = {hit: {id: row[hit] for id, row in by_class.items()} for hit in HITS}
+            entry["by_class"][spec] = {key: {id: row[key] for id, row in by_class.items()} for key in ("photos", *HITS)}
     if level.seen_val is not None:
         both = [photos, trainings.store(model, level.seen_val)]
         generalised = evaluate(model, both, level.candidates("2-hops+1K"), confidence=None).generalised
@@ -91,7 +93,7 @@ def measure_verdicts(trainings: Trainings, row: Row) -> dict[str, Any] | None:
     if level.seen_train is None or level.seen_val is None or level.unseen is None:
         return None
     model = _calibrated(trainings, row)
-    results = {kind: evaluate(model, trainings.store(model, photos), "any", confidence=CONFIDENCE)
+    results = {kind: evaluate(model, trainings.store(model, photos), "any", confidence=CONFIDENCE, prior="common")
                for kind, photos in (("unseen", level.unseen), ("seen", level.seen_val))}  # fmt: skip
     fields = ("verdict", "hierarchical", "verdict_curve", "reliability")
     return {
@@ -117,7 +119,8 @@ def _calibrated(trainings: Trainings, row: Row) -> Model:
 
 def information_at(*results: Evaluation, right: float = RIGHT) -> dict[str, float | None]:
     """Bits where this many per cent of verdicts are right: both kinds on average, at one confidence; and each kind."""
-    curves = [np.array([(p["right"], p["information"]) for p in r.verdict_curve or ()]) for r in results]
+    curves = [np.array([(100.0 if p["right"] is None else p["right"], p["information"]) for p in r.verdict_curve or ()])
+              for r in results]  # fmt: skip
     mean = np.mean(curves, axis=0)
     return {kind: _bits_at(curve, right) for kind, curve in zip(("mean", *KINDS), (mean, *curves), strict=True)}
 
@@ -199,6 +202,18 @@ def page(
     return "\n\n".join(parts) + "\n"
 
 
+def by_class_lines(rows: Sequence[dict[str, Any]]) -> Iterator[list[str]]:
+    """Lines of a CSV file: Hit@1 and Hit@5 of every class on every tested list, a column for each row and k. All
+    averages and tests of the page can be computed from it, without photos."""
+    measured = [row for row in rows if row.get("by_class")]
+    names = [f"{row['method']} {row['vectors']} {row['network']}" for row in measured]
+    yield ["list", "class", "photos", *(f"{name} {hit}" for name in names for hit in HITS)]
+    for spec in TESTED if measured else ():
+        for id, photos in sorted(measured[0]["by_class"][spec]["photos"].items()):
+            hits = [row["by_class"][spec][hit].get(id) for row in measured for hit in HITS]
+            yield [spec, id, str(photos), *("" if value is None else f"{value:g}" for value in hits)]
+
+
 def paired_tests(rows: Sequence[dict[str, Any]], hit: str = "hit@1") -> list[list[str]]:
     """Text cells, header first: the default method minus each other row, on every list, with p in brackets."""
     measured = [row for row in rows if row.get("by_class")]
@@ -244,9 +259,10 @@ def _verdicts(rows: Sequence[dict[str, Any]]) -> list[str]:
         "## Verdicts",
         "The same methods, calibrated on photos of seen classes, over every class of the hierarchy. Bits say how "
         "informative verdicts are when 90 % of them are right: the mean of both kinds of photos at one confidence, and "
-        f"each kind alone. Right is the share of right verdicts at confidence {CONFIDENCE:g}, in per cent. The rest is "
-        "on photos of unseen classes: hierarchical precision@5, severity of mistakes in steps up, F1 of the nodes that "
-        "verdicts claim, and the area under the curve of right over informative verdicts. The network alone, its "
+        f"each kind alone. At confidence {CONFIDENCE:g}, in per cent: told, photos with a verdict; right, of these "
+        "verdicts; stated, their mean probability. The rest is on photos of unseen classes: hierarchical precision@5, "
+        "severity of mistakes in steps up, F1 of the nodes that verdicts claim, and the area under the curve of right "
+        "over informative verdicts. All with `--prior common`, as `unseen classify` answers. The network alone, its "
         "softmax summed up the hierarchy, is the baseline.",
         markdown(cells),
         "![Right over information](plots/verdicts.svg)",
@@ -283,7 +299,7 @@ def verdict_table(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
         cells.append(
             [name if verdict["calibrated"] else f"{name}, not calibrated"]
             + [_number(bits[key], 2) for key in ("mean", "unseen", "seen")]
-            + [_number(verdict[kind]["verdict"]["right"]) for kind in KINDS]
+            + [_number(verdict[kind]["verdict"][name]) for kind in KINDS for name in VERDICTS]
             + [_number(near[key], digits) for key, digits in NEAR.items()]
         )
     return cells
