@@ -309,6 +309,15 @@ def test_sources_have_their_usual_weights():
     assert make_method("kin").fit(named, Run()).record.chosen["sources"] == [0.5, 1.0, 4.0]
 
 
+@pytest.mark.parametrize(("count", "asked"), [(module.MIN_SEEN - 1, False), (30, True)])
+def test_few_seen_classes_are_enough(count, asked):
+    problem = many_seen(count)
+    solution = make_method("kin").fit(problem, Run())
+    assert np.isfinite(solution.classifiers).all() and ("hidden_branches" in solution.record.extra) == asked
+    if not asked:  # the usual settings
+        assert solution.record.chosen == {"sources": [1.0, 1.0], **module.START}
+
+
 def test_the_choice_does_not_depend_on_the_seed():
     problem = many_seen()
     first, second = (make_method("kin").fit(problem, Run(seed=seed)) for seed in (0, 1))
