@@ -117,10 +117,8 @@ def none_of(scorer: Scorer, features: np.ndarray, seen_shift: float | None) -> S
 
 # -- what to expect --------------------------------------------------------------------------------------------------
 
-CLEAR, OWN_NOISE = (
-    5.4,
-    0.5,
-)  # how far photos of a known class stand out, and the share of noise that is each class's own
+CLEAR = 5.4  # how far photos of a known class stand out
+OWN_NOISE = 0.5  # the share of noise that is each class's own
 DRAWS = 400  # photos imagined of each class
 ALIKE = 0.08  # share of the photos of two classes that go to the other one, from which on the pair is mentioned
 
@@ -141,7 +139,7 @@ class Expectation:
         return {"right": round(self.right, 3), "classes": classes, "confused": pairs, "in_words": str(self)}
 
     def __str__(self) -> str:
-        text = f"Expect {round(10 * self.right)} of 10 photos to be named rightly."
+        text = f"Expect {round(10 * self.right)} of 10 photos to be named correctly."
         alike = " and ".join(dict.fromkeys(self.names[id] for id in self.pairs[0][:2])) if self.pairs else ""
         more = f", and so do {len(self.pairs) - 1} other pairs" if len(self.pairs) > 2 else ""
         return f"{text} {alike} look alike to this network{more}: give each a photo or two." if alike else text

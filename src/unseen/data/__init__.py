@@ -123,6 +123,12 @@ ASSETS = {
         419_835,
         "the DGP authors' graph nodes (MIT)",
     ),
+    "tuxpaint-stamps-default_2022.06.04-1_all.deb": Asset(
+        "https://deb.debian.org/debian/pool/main/t/tuxpaint-stamps/tuxpaint-stamps-default_2022.06.04-1_all.deb",
+        "6db6c1bfc870a47f1499d6203b083522eacb57c5f9c87d468f2e92eb6d9d5f34",
+        160_880_444,
+        "Debian's package of Tux Paint's stamps, photos of everyday things (GPL-2)",
+    ),
 }
 
 
