@@ -102,7 +102,7 @@ def measure_reliability(bundle: Bundle, new: NewClasses, draws: int) -> list[dic
     what `expect` says, and how probable none of these is said to be where half of the photos are of other classes."""
     classes = NewClasses(new.ids[1::2], new.features[1::2])
     figures = []
-    for length in (length for length in RELIABILITY if 2 * length <= len(classes.ids) or length <= 20):
+    for length in RELIABILITY:
         parts = []
         for draw in range(draws * max(1, 20 // length)):
             random = np.random.default_rng(draw)
