@@ -193,10 +193,10 @@ def weights_state(place: Path) -> str:
 
 def cache_state(place: Path) -> str:
     """The parsed vectors, if they are whole: users' readers make damaged ones again."""
-    entries = sorted(path for path in place.glob("word-vectors/*.json"))
+    entries = sorted(path for path in place.glob("word-vectors/*.safetensors"))
     if not entries:
         return NOTHING
-    table = read_cached(entries[0], "")
+    table = read_cached(entries[0])
     if table is None:
         raise UnseenError("the cache is damaged")
     return digest("\n".join(table.words), np.asarray(table.vectors).tobytes(), str(len(entries)))
@@ -281,8 +281,8 @@ def list_jobs(inputs: Path, trial: Path) -> list[Job]:
             "--overwrite"), place, file_state),
         *(Job(f"classify, {kind}", ("classify", inputs / "photos", "--bundle", base, "--out", trial / f"out.{kind}",
             "--device", "cpu", *trusting), trial / f"out.{kind}", labels_state) for kind in ("csv", "jsonl")),
-        Job("evaluate, table", ("evaluate", base, *photos, "--candidates", "seen", "--table", trial / "table.csv",
-            "--device", "cpu", *trusting), trial / "table.csv", file_state),
+        Job("evaluate, table", ("evaluate", base, "--images", inputs / "store", "--candidates", "seen", "--table",
+            trial / "table.csv", "--device", "cpu", *trusting), trial / "table.csv", file_state),
         Job("report", ("report", inputs / "reproduced", "--out", place, "--no-photos"), place, report_state),
         Job("vector cache", (inputs / "vectors.txt",), trial / "cache", cache_state, repair=()),
         Job("teach", ("teach", base, *photos, *into, *trusting), place, bundle_state, **old),

@@ -36,6 +36,11 @@ TABLES = {
         plain=("method", "vectors", "photos"),
         without=("network",),
     ),
+    "lists": Choice(
+        "docs/results/lists.md",
+        ("photos of each", "method", "5", "10", "20", "50", "100", "200"),
+        plain=("photos of each", "method", "5", "10", "20", "50", "100", "200"),
+    ),
 }  # fmt: skip
 
 
@@ -61,7 +66,7 @@ def choose(choice: Choice, root: Path = ROOT) -> str:
         for row, value in zip(rows, values, strict=True):
             if name not in choice.plain and value is not None and value == best:
                 row[column] = f"**{row[column]}**"
-    align = "|" + "".join("---:|" if name not in ("method", "vectors") else ":---|" for name in choice.columns)
+    align = "|" + "".join("---:|" if name not in ("method", "vectors", "photos of each") else ":---|" for name in choice.columns)
     return "\n".join(
         ["| " + " | ".join(choice.columns) + " |", align, *("| " + " | ".join(row) + " |" for row in rows)]
     )

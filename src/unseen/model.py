@@ -6,8 +6,8 @@ One photo's way, from top to bottom:
     scorer = model.scorer(candidates)                   # which classes compete          (`answers.candidates`)
                                                         # ... and how common they are    (`answers.prior`)
     scores = scorer.scores(features)                    # projection . classifiers       (`answers.scores`)
-    masses = scorer.masses(features)                    # probabilities up the hierarchy (`answers.probability`)
-    nodes = scorer.verdicts(masses, confidence)         # how much detail is known       (`answers.probability`)
+    masses, cautious = scorer.to_nodes(np.exp(scores))  # probabilities up the hierarchy (`answers.probability`)
+    nodes = scorer.verdicts(cautious, confidence)       # how much detail is known       (`answers.probability`)
     model.answers(features, k, candidates)              # all of it in words             (`answers.answer`)
 """
 
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
@@ -316,7 +317,8 @@ class Model:
         >>> [label.name for label in model.classify(photo("crimson"), candidates=["lemon", "raspberry"])]
         ['lemon']
         """
-        return COMMON if self.bundle.prior is None else Prior.from_json(self.bundle.prior)
+        prior = COMMON if self.bundle.prior is None else Prior.from_json(self.bundle.prior)
+        return replace(prior, common=False) if self.listed else prior  # a list says by itself what is expected
 
     @prior.setter
     def prior(self, prior: PriorLike) -> None:

@@ -43,7 +43,7 @@ def folder(tmp_path, monkeypatch) -> Path:
 def test_every_program_is_tried():
     assert set(re.findall(r"```python (\S+)", PAGE)) == {
         *("shop", "timm", "sklearn", "hugging-face", "service"),
-        *("dask", "ray", "spark"),
+        *("estimator", "dask", "ray", "spark"),
     }
     assert "```python\n" not in PAGE
 
@@ -72,6 +72,8 @@ def test_sklearn(capsys):
     pytest.importorskip("sklearn")
     run(program("sklearn"))
     assert capsys.readouterr().out == "viola\n"
+    run(program("sklearn") + program("estimator"))
+    assert capsys.readouterr().out.split("\n")[1] == "['cello' 'trumpet' 'violin' 'viola' 'trombone']"
 
 
 @pytest.mark.slow

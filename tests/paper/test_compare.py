@@ -48,7 +48,7 @@ def test_every_method_is_judged_by_its_verdicts(rows):
         told = row["verdict"]
         assert told["calibrated"] == (row["method"] != "network")
         for kind in ("unseen", "seen"):
-            assert set(told[kind]["verdict"]) == {"sure", "right", "information", "unknown", "images"}
+            assert set(told[kind]["verdict"]) == {"sure", "told", "right", "stated", "information", "images"}
             assert set(told[kind]["hierarchical"]) == {"precision@5", "f1", "severity", "area"}
     cells = verdict_table(rows)
     assert len(cells) == len(rows) + 1 and {len(line) for line in cells} == {len(cells[0])}

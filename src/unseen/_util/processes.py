@@ -110,16 +110,16 @@ class Processes(AbstractContextManager):
 
 
 def own_rank() -> int:
-    """Of this process among those that torchrun started; 0 without it."""
+    """The rank of this process under torchrun; 0 without it."""
     return int(os.environ.get("RANK", "0"))
 
 
 def join(store: Any, rank: int, world: int) -> dist.Store:  # pyright: ignore[reportPrivateImportUsage]
     """The part of torchrun's store that only the processes of this start use.
 
-    torchrun keeps one store however often it starts the processes anew, with the addresses that lost ones left there.
-    So the first process names a part of it, and gives the name to every process by a key that is new with each start,
-    until all have confirmed it.
+    torchrun keeps one store when it restarts the processes, and addresses of lost processes stay in it. So the first
+    process names a part of the store, and hands the name to each other process under a key that is new with every
+    start, until all have confirmed it.
     """
     name = key = uuid4().hex
     if rank > 0:

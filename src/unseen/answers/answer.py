@@ -158,8 +158,8 @@ def answer_features(
         block = features[start : start + BLOCK]
         scores = scorer.scores(block, seen_shift)
         probabilities = scorer.to_probabilities(scores, seen_shift)
-        masses = sums(probabilities)
-        nodes = scorer.verdicts(masses, confidence, seen_shift)
+        masses, cautious = scorer.to_nodes(probabilities, seen_shift)
+        nodes = scorer.verdicts(cautious, confidence, seen_shift)
         for photo, columns in enumerate(scorer.best(scores, FOLDED * k)):
             rows, values = scorer.columns[columns], scores[photo, columns]
             if calibrated or scorer.prior:  # labels show the method's scores

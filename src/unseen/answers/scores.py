@@ -27,6 +27,7 @@ from unseen.answers.probability import (
     NodeSums,
     exponent,
     log_probabilities,
+    node_probabilities,
     plain_probabilities,
     select_verdicts,
     way_up,
@@ -156,17 +157,20 @@ class Scorer:
         calibrated = self.numbers is not None and seen_shift is None
         return np.exp(scores) if calibrated else plain_probabilities(scores)
 
-    def masses(self, features: np.ndarray, seen_shift: float | None = None) -> np.ndarray:
-        """n x V: the probabilities of the nodes `sums.nodes`."""
-        return self.sums(self.probabilities(features, seen_shift))
+    def to_nodes(self, probabilities: np.ndarray, seen_shift: float | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """The probabilities of the nodes `sums.nodes`, and the cautious ones that verdicts are chosen by; n x V."""
+        if self.numbers is None or seen_shift is not None:
+            masses = self.sums(probabilities)
+            return masses, masses
+        return node_probabilities(self.numbers, self.sums, probabilities, self.groups[0].stop)
 
     def verdicts(
-        self, masses: np.ndarray, confidence: float | Sequence[float], seen_shift: float | None = None
+        self, cautious: np.ndarray, confidence: float | Sequence[float], seen_shift: float | None = None
     ) -> np.ndarray:
         """n: places among `sums.nodes`, -1 for "unknown"; for several confidences a row each."""
         numbers = self.numbers if self.numbers is not None and seen_shift is None else UNCALIBRATED
         powers = [exponent(numbers, one) for one in np.ravel(confidence).tolist()]
-        return select_verdicts(self.sums, masses, powers if np.ndim(confidence) else powers[0])
+        return select_verdicts(self.sums, cautious, powers if np.ndim(confidence) else powers[0])
 
     def best(self, scores: np.ndarray, k: int) -> np.ndarray:
         """n x k or fewer: the columns of the best candidates, best first; of equal ones the lowest row first."""

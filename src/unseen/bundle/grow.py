@@ -160,14 +160,17 @@ def _grown_solution(bundle: Bundle, method, hierarchy: Hierarchy, vectors: Class
     if not len(rows):
         return solution
     problem = bundle.problem(hierarchy, vectors)
-    predicted = method.predict(problem, solution.state, rows).astype(np.float32)
+    with bundle.reading_state():
+        predicted = method.predict(problem, solution.state, rows).astype(np.float32)
+        answers = _append(solution.answers, lambda: method.answers(problem, rows))
+        trust = _append(solution.trust, lambda: method.trust(problem, solution.state, rows))
     if not np.isfinite(predicted).all():
         raise UnseenError(f"{bundle.method} predicts NaN or infinity for the new classes: train the bundle again")
     return replace(
         solution,
         classifiers=np.concatenate([solution.classifiers, predicted], dtype=solution.classifiers.dtype),
-        answers=_append(solution.answers, lambda: method.answers(problem, rows)),
-        trust=_append(solution.trust, lambda: method.trust(problem, solution.state, rows)),
+        answers=answers,
+        trust=trust,
     )
 
 

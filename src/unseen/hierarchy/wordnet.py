@@ -107,7 +107,7 @@ def completed(node: Node) -> Node:
 
 
 def connecting_nodes(hierarchy: Hierarchy, nodes: Sequence[Node]) -> list[Node]:
-    """The nodes of WordNet between the parents of new `nodes` that `hierarchy` lacks and `hierarchy` itself."""
+    """WordNet's nodes that link new `nodes` to `hierarchy`: their missing parents, with all above them."""
     new = {node.id for node in nodes}
     links: dict[str, Node] = {}
     wanted = [parent for node in nodes for parent in node.parents]

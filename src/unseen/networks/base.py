@@ -258,6 +258,11 @@ class ConvNet(nn.Module):
         return in_parts
 
 
+def batch_norm(channels: int) -> nn.BatchNorm2d:
+    """With the numbers of TensorFlow, in which the built-in networks were trained."""
+    return nn.BatchNorm2d(channels, eps=1e-3, momentum=0.01)
+
+
 def fold_batch_norms(module: nn.Module) -> Any:
     """A copy with each batch-norm folded into the convolution before it."""
     folded: Any = copy.deepcopy(module).eval().requires_grad_(False)

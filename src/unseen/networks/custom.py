@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import pickle
 import threading
 from collections.abc import Sequence
@@ -13,14 +12,13 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from unseen._util.files import DAMAGE
-from unseen._util.names import describe_error, find_file, first_line, import_object
+from unseen._util.names import check_trusted, describe_error, first_line, import_object
 from unseen.errors import UnseenError
 from unseen.networks.base import Network
 from unseen.photos.transforms import PhotoTransform
 
 SAVE_ALONE = "Save the tensors alone: torch.save(model.state_dict(), file)."
 _imported: set[str] = set()  # the user's own networks that this process has run
-logger = logging.getLogger(__name__)
 
 
 class HookedNetwork(Network):
@@ -142,25 +140,10 @@ def does_not_take(where: str, size: int, error: Exception) -> str:
 
 
 def check_network_code(spec: str, owner: str, trust_code: bool) -> None:
-    """Refuse a network that a bundle (`owner`) names if loading it would run code that the user has not agreed to run.
-
-    A network that this process has imported before passes; others need `trust_code`.
-    """
-    if spec in _imported:
-        return
-    module, file = spec.partition(":")[0], find_file(spec)
-    if file is None:
-        raise UnseenError(
-            f"{owner} names the network {spec}, but there is no Python module {module!r} here, nor is it installed: go "
-            "to the folder where it lies, or build the network in Python and pass it."
-        )
-    if not trust_code:
-        raise UnseenError(
-            f"{owner} names the network {spec}, which is not part of unseen: loading it would import {module} from "
-            f"{file} and run it. If you trust that code, pass trust_code=True, on the command line --trust-code "
-            f"(or load the network yourself: network=load_network({spec!r}, class_ids))"
-        )
-    logger.info("Importing %s from %s.", module, file)
+    """Refuse a network that a bundle (`owner`) names if it would run code that the user has not agreed to run."""
+    if spec not in _imported:
+        advice = f"load the network yourself: network=load_network({spec!r}, class_ids)"
+        check_trusted(spec, f"{owner} names the network {spec}", trust_code, advice)
 
 
 def import_network(spec: str) -> nn.Module:

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from unseen.errors import UnseenError
-from unseen.networks.base import Config, ConvNet
+from unseen.networks.base import Config, ConvNet, batch_norm
 from unseen.photos.transforms import PhotoTransform
 
 
@@ -67,10 +67,6 @@ class SameConv(nn.Conv2d):
         return super().forward(input)
 
 
-def _norm(channels: int) -> nn.BatchNorm2d:
-    return nn.BatchNorm2d(channels, eps=1e-3, momentum=0.01)
-
-
 def _relu6(x: Tensor) -> Tensor:
     return F.relu6(x, inplace=True)  # in place: half again as fast on a CPU
 
@@ -82,8 +78,8 @@ class DepthwiseSeparable(nn.Module):
         super().__init__()
         self.skip = stride == 1 and channels_in == channels_out
         self.conv_dw = SameConv(channels_in, channels_in, kernel, stride, groups=channels_in)
-        self.bn1 = _norm(channels_in)
-        self.conv_pw, self.bn2 = SameConv(channels_in, channels_out, 1), _norm(channels_out)
+        self.bn1 = batch_norm(channels_in)
+        self.conv_pw, self.bn2 = SameConv(channels_in, channels_out, 1), batch_norm(channels_out)
 
     def forward(self, x: Tensor) -> Tensor:
         y = _relu6(self.bn1(self.conv_dw(x)))
@@ -98,9 +94,9 @@ class InvertedResidual(nn.Module):
         super().__init__()
         inner = channels_in * expansion
         self.skip = stride == 1 and channels_in == channels_out
-        self.conv_pw, self.bn1 = SameConv(channels_in, inner, 1), _norm(inner)
-        self.conv_dw, self.bn2 = SameConv(inner, inner, kernel, stride, groups=inner), _norm(inner)
-        self.conv_pwl, self.bn3 = SameConv(inner, channels_out, 1), _norm(channels_out)
+        self.conv_pw, self.bn1 = SameConv(channels_in, inner, 1), batch_norm(inner)
+        self.conv_dw, self.bn2 = SameConv(inner, inner, kernel, stride, groups=inner), batch_norm(inner)
+        self.conv_pwl, self.bn3 = SameConv(inner, channels_out, 1), batch_norm(channels_out)
 
     def forward(self, x: Tensor) -> Tensor:
         y = _relu6(self.bn1(self.conv_pw(x)))
@@ -130,7 +126,7 @@ class EfficientNetLite(ConvNet):
     def __init__(self, variant: Variant, num_classes: int = 1000):
         super().__init__()
         self.num_features = HEAD
-        self.conv_stem, self.bn1 = SameConv(3, STEM, 3, stride=2), _norm(STEM)
+        self.conv_stem, self.bn1 = SameConv(3, STEM, 3, stride=2), batch_norm(STEM)
         self.blocks = nn.Sequential()
         channels_in = STEM
         for kernel, stride, expansion, channels_out, repeats in stages_of(variant):
@@ -140,7 +136,7 @@ class EfficientNetLite(ConvNet):
                 stage.append(DepthwiseSeparable(*shape) if expansion == 1 else InvertedResidual(*shape, expansion))
                 channels_in = channels_out
             self.blocks.append(stage)
-        self.conv_head, self.bn2 = SameConv(channels_in, HEAD, 1), _norm(HEAD)
+        self.conv_head, self.bn2 = SameConv(channels_in, HEAD, 1), batch_norm(HEAD)
         self.classifier = nn.Linear(HEAD, num_classes)
 
     def forward_trunk(self, x: Tensor) -> Tensor:

@@ -31,7 +31,9 @@ RIGHT = 90.0  # per cent: where information is compared
 KINDS = ("unseen", "seen")
 HITS = ("hit@1", "hit@5")
 NEAR = {"precision@5": 1, "severity": 2, "f1": 1, "area": 3}  # hierarchical figures -> their digits
-HEADER = ["method", "bits", "unseen", "seen", "right, unseen", "right, seen", "precision@5", "severity", "F1", "area"]
+VERDICTS = ("told", "right", "stated")
+HEADER = ["method", "bits", "unseen", "seen", *(f"{name}, {kind}" for kind in KINDS for name in VERDICTS),
+          "precision@5", "severity", "F1", "area"]  # fmt: skip
 logger = logging.getLogger(__name__)
 
 
@@ -91,7 +93,7 @@ def measure_verdicts(trainings: Trainings, row: Row) -> dict[str, Any] | None:
     if level.seen_train is None or level.seen_val is None or level.unseen is None:
         return None
     model = _calibrated(trainings, row)
-    results = {kind: evaluate(model, trainings.store(model, photos), "any", confidence=CONFIDENCE)
+    results = {kind: evaluate(model, trainings.store(model, photos), "any", confidence=CONFIDENCE, prior="common")
                for kind, photos in (("unseen", level.unseen), ("seen", level.seen_val))}  # fmt: skip
     fields = ("verdict", "hierarchical", "verdict_curve", "reliability")
     return {
@@ -117,7 +119,8 @@ def _calibrated(trainings: Trainings, row: Row) -> Model:
 
 def information_at(*results: Evaluation, right: float = RIGHT) -> dict[str, float | None]:
     """Bits where this many per cent of verdicts are right: both kinds on average, at one confidence; and each kind."""
-    curves = [np.array([(p["right"], p["information"]) for p in r.verdict_curve or ()]) for r in results]
+    curves = [np.array([(100.0 if p["right"] is None else p["right"], p["information"]) for p in r.verdict_curve or ()])
+              for r in results]  # fmt: skip
     mean = np.mean(curves, axis=0)
     return {kind: _bits_at(curve, right) for kind, curve in zip(("mean", *KINDS), (mean, *curves), strict=True)}
 
@@ -256,9 +259,10 @@ def _verdicts(rows: Sequence[dict[str, Any]]) -> list[str]:
         "## Verdicts",
         "The same methods, calibrated on photos of seen classes, over every class of the hierarchy. Bits say how "
         "informative verdicts are when 90 % of them are right: the mean of both kinds of photos at one confidence, and "
-        f"each kind alone. Right is the share of right verdicts at confidence {CONFIDENCE:g}, in per cent. The rest is "
-        "on photos of unseen classes: hierarchical precision@5, severity of mistakes in steps up, F1 of the nodes that "
-        "verdicts claim, and the area under the curve of right over informative verdicts. The network alone, its "
+        f"each kind alone. At confidence {CONFIDENCE:g}, in per cent: told, photos with a verdict; right, of these "
+        "verdicts; stated, their mean probability. The rest is on photos of unseen classes: hierarchical precision@5, "
+        "severity of mistakes in steps up, F1 of the nodes that verdicts claim, and the area under the curve of right "
+        "over informative verdicts. All with `--prior common`, as `unseen classify` answers. The network alone, its "
         "softmax summed up the hierarchy, is the baseline.",
         markdown(cells),
         "![Right over information](plots/verdicts.svg)",
@@ -295,7 +299,7 @@ def verdict_table(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
         cells.append(
             [name if verdict["calibrated"] else f"{name}, not calibrated"]
             + [_number(bits[key], 2) for key in ("mean", "unseen", "seen")]
-            + [_number(verdict[kind]["verdict"]["right"]) for kind in KINDS]
+            + [_number(verdict[kind]["verdict"][name]) for kind in KINDS for name in VERDICTS]
             + [_number(near[key], digits) for key, digits in NEAR.items()]
         )
     return cells

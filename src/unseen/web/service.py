@@ -408,12 +408,20 @@ class Batcher:
     def submit(self, item: Any) -> Future:
         promise: Future = Future()
         self._queue.put((item, promise))
+        if not self._thread.is_alive():
+            self._turn_away()
         return promise
 
     def close(self) -> None:
-        """Answer what is waiting, then end the thread."""
+        """Answer what is waiting, then end the thread. What comes later is turned away: nobody waits for ever."""
         self._queue.put(None)
         self._thread.join()
+        self._turn_away()
+
+    def _turn_away(self) -> None:
+        with suppress(queue.Empty):
+            while entry := self._queue.get_nowait():
+                entry[1].set_exception(Busy())
 
     def _run(self) -> None:
         torch.set_num_threads(self._cores)  # of this thread
