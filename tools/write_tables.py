@@ -66,7 +66,9 @@ def choose(choice: Choice, root: Path = ROOT) -> str:
         for row, value in zip(rows, values, strict=True):
             if name not in choice.plain and value is not None and value == best:
                 row[column] = f"**{row[column]}**"
-    align = "|" + "".join("---:|" if name not in ("method", "vectors", "photos of each") else ":---|" for name in choice.columns)
+    align = "|" + "".join(
+        "---:|" if name not in ("method", "vectors", "photos of each") else ":---|" for name in choice.columns
+    )
     return "\n".join(
         ["| " + " | ".join(choice.columns) + " |", align, *("| " + " | ".join(row) + " |" for row in rows)]
     )
