@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 from PIL import Image
 from safetensors.numpy import save
-from unseen.answers.batches import open_labels
 
 from torture_jobs import NETWORK, build, bundle_state, cache_state, digest, store_state
 from torture_points import Child, time_limit
@@ -31,6 +30,7 @@ from unseen.cli.options import read_transform
 from unseen.errors import UnseenError
 from unseen.features.base import read_arrays
 from unseen.hierarchy.core import Hierarchy
+from unseen.labelling import open_labels
 from unseen.model import Model
 from unseen.networks.loading import load_network
 from unseen.photos import read_photo

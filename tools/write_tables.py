@@ -32,7 +32,7 @@ TABLES = {
     "comparison": Choice(
         "docs/results/comparison.md",
         ("method", "vectors", "photos", "2-hops @1", "2-hops @5", "3-hops @1", "3-hops @5", "all @1", "all @5",
-         "new @1", "2-hops+1K @1", "seen", "H"),
+         "novel @1", "2-hops+1K @1", "seen", "H"),
         plain=("method", "vectors", "photos"),
         without=("network",),
     ),

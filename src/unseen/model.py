@@ -27,6 +27,7 @@ from unseen._util.names import slug
 from unseen._util.run import progress
 from unseen.answers.answer import Answer, Unreadable, answer_features
 from unseen.answers.candidates import resolve_candidates
+from unseen.answers.choice import ListScorer
 from unseen.answers.explain import Explanation, HeatMap, explain, map_heat
 from unseen.answers.photos import (
     BATCH,
@@ -327,13 +328,15 @@ class Model:
     def scorer(self, candidates: Names = "any", with_seen: bool = False, prior: PriorLike | None = None) -> Scorer:
         """The scorer of these candidates; those of the last few lists are kept."""
         chosen = self.prior if prior is None else Prior.read(prior, self.bundle.hierarchy)
-        if candidates == "any" and self.listed:
+        is_list = candidates == "any" and bool(self.listed)
+        if is_list:
             candidates = [item.id for item in self.listed]
-        key = (candidates if isinstance(candidates, str) else tuple(candidates), with_seen, chosen)
+        key = (candidates if isinstance(candidates, str) else tuple(candidates), is_list, with_seen, chosen)
         scorer = self._scorers.get(key)
         if scorer is None:
             rows = resolve_candidates(self.bundle, candidates, with_seen)
-            scorer = Scorer(self.bundle, rows, self._torch_device, chosen)
+            make = ListScorer if is_list else Scorer
+            scorer = make(self.bundle, rows, self._torch_device, chosen)
             for oldest in list(self._scorers)[: 1 - KEPT_LISTS]:
                 self._scorers.pop(oldest, None)
             self._scorers[key] = scorer

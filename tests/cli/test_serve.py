@@ -19,7 +19,7 @@ from support.command_line import run_command
 from support.pictures import photo
 
 
-def test_a_port_in_use_is_told_before_anything_is_loaded():
+def test_a_port_in_use_is_reported_before_anything_is_loaded():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

@@ -132,7 +132,7 @@ def test_csv_with_wordnet_ids_needs_no_names(load):
         ("id,name,parent\na,A,\n".encode("utf-16"), "pets.csv:1: this is UTF-16 text. Save it as UTF-8"),
     ],
 )
-def test_csv_mistakes_are_told_with_file_and_line(refusal, content, says):
+def test_csv_mistakes_are_reported_with_file_and_line(refusal, content, says):
     assert says in refusal(content)
 
 
@@ -285,7 +285,7 @@ def test_json_children_may_be_mere_names_and_may_have_two_places(load):
         (b'[{"name": "\xff"}]', "pets.json:1: byte 0xff at offset 11 is not UTF-8"),
     ],
 )
-def test_json_mistakes_are_told_with_file_and_line(refusal, content, says):
+def test_json_mistakes_are_reported_with_file_and_line(refusal, content, says):
     assert says in refusal(content, "pets.json")
 
 
@@ -320,7 +320,7 @@ def test_edge_file(load, content):
         (b"a,b\n\xe9,b\n", "pets.txt:2: byte 0xe9"),
     ],
 )
-def test_edge_file_mistakes_are_told_with_file_and_line(refusal, content, says):
+def test_edge_file_mistakes_are_reported_with_file_and_line(refusal, content, says):
     assert says in refusal(content, "pets.txt")
 
 

@@ -118,7 +118,7 @@ def test_the_model_without_hidden_classes_learns_as_the_bundle_did(network, monk
     assert helpers[0].solution.record.chosen["learn_from"] == learned_from
 
 
-def test_too_few_photos_are_told(bundle, network):
+def test_too_few_photos_are_reported(bundle, network):
     with pytest.raises(UnseenError, match="at least 10 photos of at least 3 seen classes; here are 6 photos of 1"):
         choose(bundle, network, photos_of(SEEN[:1]))
     with pytest.raises(UnseenError, match="here are 5 photos of 5"):

@@ -221,3 +221,10 @@ def sha256(path: Path | str) -> str:
         while block := file.read(1 << 20):
             digest.update(block)
     return digest.hexdigest()
+
+
+def verified(path: Path, checksum: str, advice: str) -> Path:
+    """The path of a file that comes from elsewhere, if it has this SHA-256; else an error that says what to do."""
+    if sha256(path) != checksum:
+        raise UnseenError(f"{path}: not the expected file (sha256 {sha256(path)}). {advice}")
+    return path

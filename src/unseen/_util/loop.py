@@ -57,7 +57,7 @@ class TrainingLoop(ABC):
 
     @abstractmethod
     def log(self) -> dict[str, str]:
-        """Write a record of the steps since the last one; return what the progress bar is to show."""
+        """Log the steps since the last record; return what the progress bar shows."""
 
     @abstractmethod
     def pack(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -65,10 +65,10 @@ class TrainingLoop(ABC):
 
     @abstractmethod
     def unpack(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
-        """Put back what `pack` gave."""
+        """Restore what `pack` returned."""
 
     def batches(self) -> Iterable[Any]:
-        """What the steps that are left are given, one each; by default nothing."""
+        """What each remaining step gets; by default None."""
         return repeat(None)
 
     def is_logged(self) -> bool:
@@ -115,7 +115,7 @@ class TrainingLoop(ABC):
                     raise UnseenError(f"stopped after {self.unit} {self.step} of {self.total}; {advice}")
 
     def _restore(self) -> None:
-        """Begin at the checkpoint where one is to be resumed, else at the first step."""
+        """Start from the checkpoint if the run resumes one, else from the first step."""
         run = self.run
         saved = load_checkpoint(run.folder, self.identity) if run.resume and run.folder is not None else None
         if saved is not None:
@@ -177,7 +177,7 @@ def pack_training(network: nn.Module, optimiser: Optimizer, generator: Generator
 
 
 def unpack_training(tensors: dict[str, Tensor], network: nn.Module, optimiser: Optimizer, generator: Generator) -> None:
-    """Put back what pack_training() took."""
+    """Restore what `pack_training` returned."""
     weights: dict[str, Tensor] = {}
     state: dict[int, dict[str, Tensor]] = {}
     for name, tensor in tensors.items():
@@ -202,8 +202,8 @@ def _flat(facts: dict[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def interruption() -> Iterator[Callable[[], bool]]:
-    """A function that says whether Ctrl-C or a termination came: the step under way is finished first, so that no
-    half-made update is saved. A second Ctrl-C does not wait."""
+    """A function that says whether Ctrl-C or SIGTERM arrived. The current step ends first, so that no half-made update
+    is saved; a second Ctrl-C stops at once."""
     came = threading.Event()
 
     def note(number, frame):

@@ -52,7 +52,7 @@ def count_of_photos(photos: int) -> str:
 
 
 def import_object(spec: str) -> Any:
-    """What `package.module:thing` names. Modules of the current folder are found, as `python -m` finds them."""
+    """The object that `package.module:thing` names. The current folder counts, as for `python -m`."""
     where, _, what = spec.partition(":")
     try:
         with _current_folder_importable():

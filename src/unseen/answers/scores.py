@@ -154,7 +154,7 @@ class Scorer:
 
     def to_probabilities(self, scores: np.ndarray, seen_shift: float | None = None) -> np.ndarray:
         """Scores -> probabilities, both n x C; without a calibration, by a plain softmax."""
-        calibrated = self.numbers is not None and seen_shift is None
+        calibrated = self.calibrated and seen_shift is None
         return np.exp(scores) if calibrated else plain_probabilities(scores)
 
     def to_nodes(self, probabilities: np.ndarray, seen_shift: float | None = None) -> tuple[np.ndarray, np.ndarray]:
@@ -233,7 +233,7 @@ class Scorer:
         points = torch.from_numpy(self.projection(features))
         if not torch.isfinite(points).all():
             raise UnseenError("Features hold NaN or infinity: check the network and its weights.")
-        log = self.numbers is not None and seen_shift is None
+        log = self.calibrated and seen_shift is None
         if len(points) <= LEAST:
             work(slice(0, len(points)), self._scores(points, features if log else None))
             return
@@ -254,9 +254,8 @@ class Scorer:
                 for _ in pool.map(do, blocks):  # raises what went wrong
                     pass
 
-    def _scores(self, points: Tensor, features: np.ndarray | None) -> Tensor:
-        """n x C: points . classifiers, summed over pieces of DEPTH features in their order; with `features`,
-        log-probabilities."""
+    def _product(self, points: Tensor) -> Tensor:
+        """n x C: points . classifiers, summed over pieces of DEPTH features in their order."""
         photos = points.to(self.device, torch.float32)
         if len(photos) < LEAST:  # zeros follow
             photos = torch.cat([photos, photos.new_zeros(LEAST - len(photos), photos.shape[1])])
@@ -272,7 +271,11 @@ class Scorer:
                     out.addmm_(a, b)
                 else:
                     torch.mm(a, b, out=out)
-        scores = scores[: len(points)]
+        return scores[: len(points)]
+
+    def _scores(self, points: Tensor, features: np.ndarray | None) -> Tensor:
+        """n x C: the method's scores with the prior; with `features`, log-probabilities."""
+        scores = self._product(points)
         if features is not None and self.numbers is not None:
             with_one = np.ones((max(len(features), LEAST), features.shape[1] + 1), np.float32)
             with_one[: len(features), :-1] = features

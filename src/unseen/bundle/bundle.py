@@ -1,4 +1,4 @@
-"""A bundle: what training leaves, and all that the rest of the package reads; `bundle.file` has its one file.
+"""A bundle: the result of a training, which the rest of the package reads; `bundle.file` stores it in one file.
 
 Arrays are safetensors and the rest JSON: nothing in a bundle is ever executed, and it is checked on load. A bundle may
 name a module of the user's own, for its network or its method: it is imported only on `trust_code`.
@@ -52,7 +52,7 @@ class Bundle:
     hierarchy: Hierarchy  # N nodes
     seen: np.ndarray  # M, int64: rows of the hierarchy, in the network's class order
     known: np.ndarray  # M x P, float32: the network's own classifiers of the seen classes, [weight, bias]
-    vectors: ClassVectors  # what is known of each node in numbers (N x S)
+    vectors: ClassVectors  # class vectors (N x S)
     solution: Solution  # the result of the method: classifiers (N x E) and projection (D -> E)
     method: str
     settings: dict[str, Any]  # of the method

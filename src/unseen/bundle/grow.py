@@ -1,4 +1,4 @@
-"""More classes for a finished bundle, fewer, or other names: predicted by the stored model, without training again.
+"""Add, remove and rename classes of a finished bundle without training: the stored method predicts new classifiers.
 
 A new class's classifier is what the fitted method predicts for it on the grown hierarchy. The classes that were there
 before keep theirs: adding one never moves the answers for the others against each other.

@@ -1,4 +1,4 @@
-"""A directed acyclic graph of ids with names and definitions. Thousands of classes share their name with another."""
+"""The class hierarchy, a directed acyclic graph. Its keys are ids: thousands of names belong to several classes."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Hierarchy:
 
     @classmethod
     def trusted(cls, ids, lemmas, graph: paths.Graph, definitions=None, source=None, looks=None) -> Hierarchy:
-        """A hierarchy from parts that are known to be sound: nothing is checked."""
+        """A hierarchy from valid parts: nothing is checked."""
         hierarchy = cls.__new__(cls)
         hierarchy._fill(tuple(ids), tuple(lemmas), graph, definitions, source, looks)
         return hierarchy
@@ -100,7 +100,7 @@ class Hierarchy:
 
     @classmethod
     def load(cls, spec: str | Path) -> Hierarchy:
-        """What a user writes: imagenet, paper, wordnet, a file (.csv .tsv .json .txt), or both: "wordnet+my.csv"."""
+        """A built-in hierarchy (imagenet, paper, wordnet), a file (.csv .tsv .json .txt), or both: "wordnet+my.csv"."""
         from unseen.hierarchy.files import load
 
         return load(spec)

@@ -7,6 +7,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ class NameIndex:
         begin = [number for number in near if names[number].startswith(part)]
         within = [number for number in near if f" {part}" in names[number]]
         given: set[int] = set()
-        for rows in (self.exact(text), *map(self._rows, (begin, within, near))):
+        for rows in chain([self.exact(text)], map(self._rows, (begin, within, near))):
             yield from (row for row in rows if row not in given)
             given.update(rows)
 

@@ -1,4 +1,4 @@
-"""What a network is to the rest of the package: photos -> features, and a linear layer over them."""
+"""The interface of networks: photos -> features, and a linear layer over them."""
 
 from __future__ import annotations
 

