@@ -8,7 +8,7 @@ TIMM := torchvision==0.16.2 timm==1.0.30
 PIP := $(BIN)/python -m pip install --quiet -c constraints.txt
 PYTEST := $(BIN)/python -m pytest -q -n auto --dist worksteal
 
-.PHONY: help demo check fast test static types layers coverage docs tables audit lint clean
+.PHONY: help demo check fast test static types layers js coverage docs tables audit lint clean
 help: ## list the targets
 	@grep -E '^[a-z]+:.*## ' Makefile | awk -F ':.*## ' '{ printf "  make %-9s %s\n", $$1, $$2 }'
 
@@ -25,12 +25,15 @@ test: static ## all tests, in parallel
 	sh tools/get-chromium.sh
 	$(PYTEST)
 
-static: .venv/.installed-dev layers types ## lint, format, types and layers, without tests
+static: .venv/.installed-dev layers types js ## lint, format, types and layers, without tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
 layers: .venv/.installed-dev ## does every package import only from those below it?
 	$(BIN)/lint-imports
+
+js: ## lint, types and unit tests of the page's JavaScript, if node is here
+	sh tools/check-js.sh
 
 types: .venv/.installed-dev ## the type checker, over src/
 	$(BIN)/basedpyright

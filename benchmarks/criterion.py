@@ -1,254 +1,355 @@
-"""Which figure on seen classes predicts accuracy of unseen ones, and the constants of kin that follow from it.
+"""How well hidden branches of seen classes predict accuracy on photos of new ones, and what kin was chosen by it.
 
-    python benchmarks/criterion.py study  --stores DIR [--out FILE]   how well each criterion predicts accuracy
-    python benchmarks/criterion.py choose --stores DIR [--out FILE]   constants for all networks, and with each left out
-    python benchmarks/criterion.py sources --stores DIR [--out FILE]  which class vectors, with kin's constants
-    python benchmarks/criterion.py report --stores DIR                kin as it is, on classes not used in development
+    python benchmarks/criterion.py study   --stores DIR [--out FILE]   how well each criterion predicts accuracy
+    python benchmarks/criterion.py looks   --stores DIR                looks swapped among siblings, or shuffled
+    python benchmarks/criterion.py report  --stores DIR                kin as it is, on classes not used for any choice
 
-`study`: many variants of kin, each fitted to each network, are measured by several criteria on seen classes and by
-Hit@1 on photos of unseen classes; a criterion is as good as its correlation with the latter over the variants.
-DIR/NETWORK holds the feature stores `seen-train`, `seen-val` (photos of seen classes) and `unseen` (of unseen ones),
-made by `unseen features`. Of the classes of `unseen`, in the order of their ids, every second one is used by
-`study`, the others by `report` alone. The hierarchy is the paper's, whose lists the candidates come from. Some seconds
-a variant and network.
+`study`: many variants of kin, each fitted to each network, are measured by criteria on seen classes and by Hit@1 on
+photos of unseen ones; a criterion is as good as its correlation with the latter over the variants. DIR/NETWORK holds
+the feature stores `seen-train` and `unseen` (photos of seen and of unseen classes), made by `unseen features`. Of the
+classes of `unseen`, in the order of their ids, every second one is used by all but `report`, the others by `report`
+alone. The hierarchy is the paper's, whose lists the candidates come from. Some seconds a variant.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import sys
-from dataclasses import replace
+import math
+from collections import defaultdict
+from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 
 import numpy as np
-from scipy.stats import pearsonr, spearmanr
+import torch
+from scipy.stats import rankdata
 
-from kin_bench import BOTH, LISTS, NETWORKS, SOURCES, Bench
 from unseen._util.run import Run
-from unseen.answers.candidates import paper_list
+from unseen.answers.candidates import AUTHORS_LISTS, paper_list
+from unseen.answers.prior import COMMON, ColumnPrior
 from unseen.features import FeatureStore
 from unseen.hierarchy.core import Hierarchy
-from unseen.methods.base import Problem
+from unseen.methods.base import Problem, normalise_rows
 from unseen.methods.kin import Kin, KinSettings
-from unseen.methods.kin.kin import LOSS
+from unseen.methods.kin.kin import SPLITS, START, WEIGHTS, Inputs, gather, hidden_branches, principal_part, quality
 from unseen.methods.projections import Append1
 from unseen.networks.loading import load_network
-from unseen.vectors.class_vectors import class_vectors, load_vectors
+from unseen.training.default import DEFAULT_VECTORS
+from unseen.vectors.class_vectors import ClassVectors, class_vectors, load_vectors
 
+NETWORKS = ("efficientnet-lite0", "efficientnet-lite1", "efficientnet-lite2", "resnet50")
 LOOKED_AT, REPORTED = 0, 1  # which of every two classes of photos
-HALVES, UPWARD = "halves", "up 3-hops reciprocal rank"
-HOPS = {"descendants": [0.25, 0.32, 0.2, 0.22, 0.01], "ancestors": [0.8, 0.06, 0.05, 0.04, 0.05]}
-START = KinSettings(  # what variants are variants of: constants learned on hidden halves, for one network
-    width=1.0,
-    ridge=0.05,
-    word_width=3.5,
-    propagated_width=2.5,
-    word_weight=0.2,
-    ancestor_weight=0.1,
-    decay=0.8,
-    descendants=[0.36, 0.27, 0.17, 0.19, 0.01],
-    ancestors=[0.69, 0.09, 0.08, 0.06, 0.08],
-)
+SOURCES, LENGTHS = ("glove", "text", "looks"), (10, 20, 100)
+HOPS = ("2-hops", "3-hops")
+USUAL = KinSettings(width=START["width"], ridge=START["ridge"])
+Figures = dict[str, dict[str, float]]  # network -> figure -> per cent
+
+
+@dataclass(frozen=True)
+class Photos:
+    """Of one network: the centred classifiers of the seen classes (M x P), and photos with the row of their class."""
+
+    centred: np.ndarray
+    along: np.ndarray  # the same in coordinates along their strongest directions
+    unseen: np.ndarray
+    unseen_row: np.ndarray  # row of the hierarchy
+    seen_scores: np.ndarray  # of two photos of each seen class with the centred classifiers
+    seen_class: np.ndarray  # position among the seen classes
+
+
+def read_photos(name: str, stores: Path, hierarchy: Hierarchy, part: int) -> Photos:
+    network = load_network(name)
+    targets = normalise_rows(network.classifiers()).astype(np.float64)
+    centred = targets - targets.mean(axis=0)
+    store = FeatureStore.open(stores / name / "unseen", network)
+    half = {id for id in sorted(store.classes())[part::2] if id in hierarchy}
+    batches = list(store.batches(classes=half))
+    features = Append1()(np.concatenate([batch.features for batch in batches]))
+    rows = hierarchy.indices([id for batch in batches for id in batch.class_ids])
+    position, seen, classes, taken = {id: i for i, id in enumerate(network.class_ids)}, [], [], defaultdict(int)
+    for batch in FeatureStore.open(stores / name / "seen-train", network).batches():
+        for id, feature in zip(batch.class_ids, batch.features, strict=True):
+            taken[id] += 1
+            if taken[id] <= 2:
+                seen.append(feature)
+                classes.append(position[id])
+    return Photos(
+        centred, principal_part(centred), features, rows, Append1()(np.stack(seen)) @ centred.T, np.array(classes)
+    )
+
+
+class Bench:
+    """The paper's hierarchy: the seen classes, then those of the lists, which are nested, then other novel ones."""
+
+    def __init__(self, networks: list[str], stores: Path, part: int, lists: tuple[str, ...] = AUTHORS_LISTS):
+        self.hierarchy, ids = Hierarchy.paper(), load_network().class_ids
+        self.seen = self.hierarchy.indices(ids)
+        order, self.lists = list(ids), {}
+        for name in lists:
+            order += sorted(set(paper_list(name)) - set(order))
+            self.lists[name] = np.arange(len(ids), len(order))  # places among the rows
+        node, ancestor, _ = self.hierarchy.ancestor_pairs()
+        above = np.union1d(ancestor[np.isin(node, self.seen)], self.seen)
+        folder = FeatureStore.open(stores / networks[0] / "unseen", load_network(networks[0])).classes()
+        novel = np.setdiff1d(self.hierarchy.indices([id for id in folder if id in self.hierarchy]), above)
+        listed = self.hierarchy.indices(order)
+        self.rows = np.concatenate([listed, np.setdiff1d(novel, listed)])
+        self.place = np.full(len(self.hierarchy), -1)
+        self.place[self.rows] = np.arange(len(self.rows))
+        self.lists = {"novel": self.place[novel], **self.lists}
+        self.photos = {name: read_photos(name, stores, self.hierarchy, part) for name in networks}
+        self.vectors = {name: class_vectors(self.hierarchy, load_vectors(name)) for name in SOURCES}
+        random = np.random.default_rng(0)
+        self.branches: list = []
+        self.thirds = [np.array_split(random.permutation(len(ids)), 3) for _ in range(SPLITS)]
+        self._inputs: dict[tuple, Inputs] = {}
+
+    def problem(self, vectors: ClassVectors) -> Problem:
+        return Problem(self.hierarchy, vectors, self.seen, np.zeros((len(self.seen), 1), np.float32))
+
+    def inputs(self, sources: tuple[str, ...], s: KinSettings) -> Inputs:
+        parts = []
+        for source in sources:
+            key = (source, tuple(s.descendants), tuple(s.ancestors), s.decay)
+            if key not in self._inputs:
+                problem = self.problem(self.vectors[source])
+                self._inputs[key] = gather(problem, s.descendants, s.ancestors, s.decay, self.rows)
+            parts.append(self._inputs[key])
+        for key in list(self._inputs)[:-12]:  # the oldest
+            del self._inputs[key]
+        words, propagated = (tuple(getattr(part, kind)[0] for part in parts) for kind in ("words", "propagated"))
+        return Inputs(words, propagated, parts[0].ancestors)
+
+    def measure(self, sources: tuple[str, ...], settings: KinSettings) -> Figures:
+        """Every criterion, and Hit@k on photos of unseen classes, with weights, width and ridge as given."""
+        inputs, m, ridge = self.inputs(sources, settings), len(self.seen), settings.ridge or START["ridge"]
+        weights = settings.sources or [WEIGHTS.get(name, 1.0) for name in sources]
+        chosen = {"width": settings.width, "sources": weights}
+        kernel = Kin(settings)._kernel(inputs[:m], chosen)(inputs, inputs[:m])
+        inverse = np.linalg.inv(kernel[:m].astype(np.float64) + ridge * np.eye(m))
+        doubt = settings.caution * float(np.median(np.linalg.norm(kernel[m::7] @ inverse.astype(np.float32), axis=1)))
+        self.branches = self.branches or hidden_branches(inputs.ancestors[:m], SPLITS)
+        found = {}
+        for name, photos in self.photos.items():
+            figures = {
+                "hidden branches": 100 * float(quality(kernel[:m], ridge, photos.along, self.branches).mean()),
+                "hidden at random": 100 * float(quality(kernel[:m], ridge, photos.along, self.thirds).mean()),
+                "photos of hidden branches": 100 * photos_of_hidden(photos, inverse, self.branches, doubt),
+            }
+            dual = (inverse @ photos.centred).astype(np.float32)
+            lengths = np.sqrt(np.einsum("cm,cm->c", kernel @ (dual @ dual.T), kernel).clip(0) + doubt**2)
+            scores = (photos.unseen @ dual.T) @ kernel.T / lengths
+            for key, places in self.lists.items():
+                figures |= hits(key, *ranks_among(scores, places, self.place[photos.unseen_row]))
+            found[name] = figures
+        return found
+
+
+def photos_of_hidden(photos: Photos, inverse: np.ndarray, splits: list, doubt: float) -> float:
+    """The mean reciprocal rank of hidden classes, among those hidden with them, for their photos."""
+    inner, ranks = photos.centred @ photos.centred.T, []
+    for groups in splits[:2]:
+        for hidden in groups:
+            shares = -np.linalg.solve(inverse[np.ix_(hidden, hidden)], inverse[hidden])
+            shares[:, hidden] = 0
+            lengths = np.sqrt(np.einsum("hm,hm->h", shares @ inner, shares) + doubt**2)
+            asked = np.isin(photos.seen_class, hidden)
+            scores = photos.seen_scores[asked] @ (shares / lengths[:, None]).T
+            ranks.append(ranks_of(scores, np.searchsorted(hidden, photos.seen_class[asked])))
+    return float((1 / (1 + np.concatenate(ranks))).mean())
+
+
+def ranks_among(scores: np.ndarray, places: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Ranks, from 0, of the photos whose class is in the list, and their class's number in it."""
+    number = np.full(scores.shape[1], -1)
+    number[places] = np.arange(len(places))
+    kept = (right >= 0) & (number[right] >= 0)
+    return ranks_of(scores[kept][:, places], number[right[kept]]), number[right[kept]]
+
+
+def ranks_of(scores: np.ndarray, right: np.ndarray) -> np.ndarray:
+    own = scores[np.arange(len(scores)), right][:, None]
+    return (scores > own).sum(axis=1) + ((scores == own).sum(axis=1) - 1) / 2
+
+
+def first_of_drawn(ranks: np.ndarray, others: int, length: int) -> np.ndarray:
+    """The chance that a class of this rank comes first when `length` - 1 of the others are drawn beside it."""
+    ways = math.comb(others, length - 1)
+    return np.array([math.comb(others - math.ceil(rank), length - 1) / ways for rank in ranks.tolist()])
+
+
+def hits(what: str, ranks: np.ndarray, classes: np.ndarray) -> dict[str, float]:
+    return {f"{what} @{k}": class_mean(ranks < k, classes) for k in (1, 5)}
+
+
+def class_mean(values: np.ndarray, classes: np.ndarray) -> float:
+    counts = np.bincount(classes)
+    return 100 * float((np.bincount(classes, values)[counts > 0] / counts[counts > 0]).mean())
+
+
+# --- how well a criterion predicts ------------------------------------------------------------------------------------
 
 
 def variants() -> dict[str, tuple[tuple[str, ...], dict]]:
     """name -> sources of vectors, settings: one thing changed at a time, then many at random."""
-    found: dict[str, tuple[tuple[str, ...], dict]] = {
-        "as it was": (BOTH, {}),
-        "glove only": (("glove",), {}),
-        "text only": (("text",), {}),
-        "no word kernel": (BOTH, {"word_weight": 0.0}),
-        "no propagated kernel": (BOTH, {"propagated_weight": 0.0, "word_weight": 1.0}),
-        "no ancestor kernel": (BOTH, {"ancestor_weight": 0.0}),
-        "ancestors 1": (BOTH, {"ancestor_weight": 1.0}),
-        "hops flat": (BOTH, {"descendants": [0.2] * 5, "ancestors": [0.2] * 5}),
-        "no descendants": (BOTH, {"descendants": [1.0, 0, 0, 0, 0]}),
-        "upward at any price": (BOTH, {"ancestor_weight": 6.4, "decay": 0.6, "propagated_width": 1.4} | HOPS),
+    sets = [chosen for count in (1, 2, 3) for chosen in combinations(SOURCES, count)]
+    found: dict[str, tuple[tuple[str, ...], dict]] = {"+".join(chosen): (chosen, {}) for chosen in sets}
+    changes = {
+        "no words": {"word_weight": 0.0},
+        "no propagation": {"propagated_weight": 0.0, "word_weight": 1.0},
+        "no ancestors": {"ancestor_weight": 0.0},
+        "ancestors alone": {"word_weight": 0.0, "propagated_weight": 0.0},
+        "ancestors 3.2": {"ancestor_weight": 3.2},
+        "decay 0.8": {"decay": 0.8},
+        "descendants flat": {"descendants": [0.2] * 5},
+        "no descendants": {"descendants": [1.0, 0, 0, 0, 0]},
+        "ancestors' words 0.4": {"ancestors": [0.6, 0.2, 0.1, 0.05, 0.05]},
+        "no ancestors' words": {"ancestors": [1.0, 0, 0, 0, 0]},
+        "sources alike": {"sources": [1.0, 1.0, 1.0]},
+        "looks 1": {"sources": [0.5, 1.0, 1.0]},
+        "looks 8": {"sources": [0.5, 1.0, 8.0]},
+        "text 4": {"sources": [0.5, 4.0, 4.0]},
+        "glove 4": {"sources": [4.0, 1.0, 4.0]},
+        "width 0.3": {"width": 0.3},
+        "width 0.5": {"width": 0.5},
+        "width 2": {"width": 2.0},
+        "width 4": {"width": 4.0},
+        "ridge 0.01": {"ridge": 0.01},
+        "ridge 0.3": {"ridge": 0.3},
+        "ridge 1": {"ridge": 1.0},
     }
-    for name, values in {"caution": (0.0, 0.3, 3.0), "ridge": (0.01, 0.2, 0.6), "width": (0.5, 2.0, 4.0)}.items():
-        found |= {f"{name} {value}": (BOTH, {name: value}) for value in values}
+    found |= {name: (SOURCES, change) for name, change in changes.items()}
     random = np.random.default_rng(7)
-    for i in range(12):
-        factor = np.exp(random.uniform(-1, 1, 7))
+    for number in range(12):
+        sources, factor = sets[number % len(sets)], np.exp(random.uniform(-1.2, 1.2, 6))
         settings = {
-            "word_width": START.word_width * factor[0],
-            "propagated_width": START.propagated_width * factor[1],
-            "word_weight": START.word_weight * factor[2] ** 1.5,
-            "ancestor_weight": START.ancestor_weight * factor[3] ** 1.5,
-            "ridge": 0.1 * factor[4] ** 1.5,
-            "caution": START.caution * factor[5] ** 1.5,
+            "word_width": USUAL.word_width * factor[0],
+            "propagated_width": USUAL.propagated_width * factor[1],
+            "word_weight": USUAL.word_weight * factor[2] ** 2,
+            "ancestor_weight": USUAL.ancestor_weight * factor[3] ** 2,
+            "ridge": START["ridge"] * factor[4] ** 2,
             "decay": float(random.uniform(0.3, 0.9)),
         }
-        found[f"random {i}"] = ((BOTH, BOTH, ("text",), ("glove",))[i % 4], settings)
+        found[f"random {number}"] = sources, settings
     return found
 
 
-CRITERIA = {
-    "hidden halves: own classifiers among the hidden": {"halves": 1.0},
-    "hidden classes' photos among hidden and 2-hops": {"hidden among hidden and 2-hops hit@1": 1.0},
-    "up: seen photos among unseen classes, right is a parent": {"up 3-hops hit@1": 1.0},
-    "own-up: the same with a seen class's own classifier": {"own-up 3-hops reciprocal rank": 1.0},
-    "own-up and hidden halves, 4 : 1": {"own-up 3-hops reciprocal rank": 0.8, "halves": 0.2},
-}
-
-
-def correlations(found: dict[str, dict[str, dict[str, float]]], networks: list[str]) -> str:
-    """A table: each criterion's correlation with Hit@1 of photos of unseen classes, Pearson's and Spearman's."""
-    lines = [f"| criterion | {' | '.join(LISTS)} |", "|:--|" + "--:|" * len(LISTS)]
-    for name, weights in CRITERIA.items():
-        cells = []
-        for key in LISTS:
-            pairs = []
-            for network in networks:
-                of = {f: np.array([found[v][network][f] for v in found]) for f in (*weights, f"unseen {key} hit@1")}
-                value = sum(weight * of[f] / of[f].std() for f, weight in weights.items())
-                photos = of[f"unseen {key} hit@1"]
-                pairs.append((pearsonr(value, photos)[0], spearmanr(value, photos)[0]))
-            cells.append("{:.2f} ({:.2f})".format(*np.mean(pairs, axis=0)))
-        lines.append(f"| {name} | {' | '.join(cells)} |")
-    return "\n".join(lines)
-
-
-def measured(bench: Bench, tried: dict[str, tuple], out: Path | None) -> dict:
-    """Figures by variant and network, kept in `out` as they come."""
-    found = json.loads(out.read_text()) if out and out.exists() else {}
-    for name, (sources, changed) in tried.items():
+def study(bench: Bench, out: Path | None) -> None:
+    """The table of variants (means over the networks), and each criterion's correlations."""
+    found: dict[str, Figures] = json.loads(out.read_text()) if out and out.exists() else {}
+    for name, (sources, changed) in variants().items():
         if name not in found:
-            found[name] = bench.measure(sources, replace(START, **changed))
+            found[name] = bench.measure(sources, replace(USUAL, **changed))
             if out:
                 out.write_text(json.dumps(found))
-            print(name, flush=True)
-    return {name: found[name] for name in tried}
+    criteria = ("hidden branches", "hidden at random", "photos of hidden branches")
+    print_table("variant", found, (*criteria, "novel @1", "novel @5", *(f"{key} @1" for key in HOPS)))
+    photos = ("novel @1", "novel @5", *(f"{key} @1" for key in HOPS))
+    print(f"\n{len(found)} variants; Pearson's correlation (Spearman's), the mean over the networks, and the lowest\n")
+    print(f"| criterion | {' | '.join(photos)} |\n|:--|" + "--:|" * len(photos))
+    for criterion in criteria:
+        cells = []
+        for figure in photos:
+            of = [np.array([[found[v][n][f] for v in found] for f in (criterion, figure)]) for n in bench.photos]
+            linear = [np.corrcoef(pair)[0, 1] for pair in of]
+            ranked = [np.corrcoef(rankdata(pair, axis=1))[0, 1] for pair in of]
+            cells.append(f"{np.mean(linear):.2f} ({np.mean(ranked):.2f}), {min(linear):.2f}")
+        print(f"| {criterion} | {' | '.join(cells)} |")
 
 
-def study(bench: Bench, networks: list[str], out: Path | None) -> None:
-    found = measured(bench, variants(), out)
-    print(f"\n{len(found)} variants, {len(networks)} networks; the mean of their correlations: Pearson (Spearman)\n")
-    print(correlations(found, networks))
-    for network in networks:
-        print(f"\n{network}\n\n{correlations(found, [network])}")
-
-
-def candidates() -> dict[str, tuple[tuple[str, ...], dict]]:
-    """What `choose` chooses from."""
-    found: dict[str, tuple[tuple[str, ...], dict]] = {"as it was": (BOTH, {"ridge": 0.1})}
-    for weight in (0.1, 0.2, 0.4, 0.8, 1.6):
-        for decay in (0.8, 0.6, 0.4):
-            settings = {"word_weight": 0.1, "word_width": 5.0, "ridge": 0.1, "ancestor_weight": weight, "decay": decay}
-            found[f"ancestors {weight}, decay {decay}"] = BOTH, settings | HOPS
-    return found
-
-
-def choose(bench: Bench, networks: list[str], out: Path | None) -> None:
-    """Most upward, as long as hidden halves lose no more than LOSS: to gain on the one at the cost of the other gains
-    nothing on photos."""
-    found = measured(bench, candidates(), out)
-
-    def best(networks: list[str]) -> str:
-        mean = {v: {f: np.mean([of[n][f] for n in networks]) for f in (HALVES, UPWARD)} for v, of in found.items()}
-        kept = [v for v in mean if mean[v][HALVES] >= mean["as it was"][HALVES] - 100 * LOSS]
-        return max(kept, key=lambda v: mean[v][UPWARD])
-
-    print(f"| constants | {' | '.join(f'{n}: halves, up' for n in networks)} |\n|:--|" + "--:|" * len(networks))
+def print_table(first: str, found: dict[str, Figures], figures: tuple[str, ...]) -> None:
+    """Means over the networks."""
+    print(f"| {first} | {' | '.join(figures)} |\n|:--|" + "--:|" * len(figures))
     for name, of in found.items():
-        cells = [f"{of[n][HALVES]:.1f}, {of[n][UPWARD]:.1f}" for n in networks]
-        print(f"| {name} | {' | '.join(cells)} |")
-    print(f"\nChosen for all: {best(networks)}")
-    for left_out in networks if len(networks) > 1 else []:
-        print(f"without {left_out}: {best([n for n in networks if n != left_out])}")
+        cells = [f"{np.mean([values[figure] for values in of.values()]):.1f}" for figure in figures]
+        print(f"| {name} | {' | '.join(cells)} |", flush=True)
 
 
-def sources(bench: Bench, networks: list[str], out: Path | None) -> None:
-    """Every choice of sources by the criteria, the mean over the networks; photos of unseen classes to compare with."""
-    sets = [chosen for count in (1, 2, 3) for chosen in combinations(SOURCES, count)]
-    settings = candidates()["ancestors 0.8, decay 0.4"][1]  # what was chosen
-    found = measured(bench, {"+".join(chosen): (chosen, settings) for chosen in sets}, out)
-    shown = {HALVES: HALVES, "own-up": "own-up 3-hops reciprocal rank", "up": UPWARD}
-    shown |= {f"photos, {key}": f"unseen {key} hit@1" for key in LISTS}
-    print(f"| sources | {' | '.join(shown)} |\n|:--|" + "--:|" * len(shown))
-    for name, of in found.items():
-        cells = [f"{np.mean([of[n][figure] for n in networks]):.1f}" for figure in shown.values()]
-        print(f"| {name} | {' | '.join(cells)} |")
+def looks(bench: Bench, times: int = 3) -> None:
+    """Does the gain come from what a look says of its own class? Swapped looks say as much, of others."""
+    figures = ("hidden branches", "novel @1", "novel @5", *(f"{key} @1" for key in HOPS))
+    true, found = bench.vectors["looks"], {}
+    for others in (("glove", "text"), ()):
+        if others:
+            found["glove+text"] = bench.measure(others, USUAL)
+        name = "+".join((*others, "looks"))
+        found[name] = bench.measure((*others, "looks"), USUAL)
+        for kind in ("swapped among siblings", "shuffled among all"):
+            parts = []
+            for seed in range(times):
+                part = true.parts[0][dealt(bench.hierarchy, true.parts[0], kind.startswith("swapped"), seed)]
+                bench.vectors[kind] = replace(true, parts=(part,))
+                bench._inputs = {key: value for key, value in bench._inputs.items() if key[0] != kind}
+                weights = [WEIGHTS.get(name, 1.0) for name in (*others, "looks")]
+                parts.append(bench.measure((*others, kind), replace(USUAL, sources=weights)))
+            found[f"{name}, {kind}"] = {f"{n} {i}": parts[i][n] for i in range(times) for n in bench.photos}
+    print_table("class vectors", found, figures)
 
 
-def report(stores: Path, networks: list[str], part: int, vectors_name: str) -> None:
-    """kin with its defaults, and with the constants that it had: class-averaged Hit@1, and with the seen classes."""
-    hierarchy = Hierarchy.paper()
-    vectors = class_vectors(hierarchy, load_vectors(vectors_name))
-    lists = {name: hierarchy.indices(paper_list(name)) for name in LISTS}
-    print(f"| network | kin | {' | '.join(LISTS)} | seen | seen, 2-hops+1K | unseen, 2-hops+1K | AUSUC |")
-    print("|:--|:--|" + "--:|" * 7)
-    for name in networks:
-        network = load_network(name)
-        problem = Problem(hierarchy, vectors, hierarchy.indices(network.class_ids), network.classifiers())
-        store = FeatureStore.open(stores / name / "unseen", network)
-        half = [id for id in sorted(store.classes())[part::2] if id in hierarchy]
-        unseen, unseen_rows = read_all(store, hierarchy, half)
-        seen, seen_rows = read_all(FeatureStore.open(stores / name / "seen-val", network), hierarchy, network.class_ids)
-        alone = problem.seen[(seen @ network.classifiers().T).argmax(axis=1)] == seen_rows
-        before = replace(START, sources=[1.0] * len(vectors.names))
-        for label, settings in (("kin", KinSettings()), ("as it was", before)):
-            solution = Kin(settings).fit(problem, Run())
-            cells = []
-            for rows in lists.values():
-                kept = np.isin(unseen_rows, rows)
-                answers = rows[(unseen[kept] @ solution.classifiers[rows].T).argmax(axis=1)]
-                cells.append(class_mean(answers == unseen_rows[kept], unseen_rows[kept]))
-            kept = np.isin(unseen_rows, lists["2-hops"])
-            photos = (seen, seen_rows), (unseen[kept], unseen_rows[kept])
-            cells += [
-                class_mean(alone, seen_rows),
-                *both_kinds(solution.classifiers, problem.seen, lists["2-hops"], *photos),
-            ]
-            told = " | ".join(f"{cell:.1f}" for cell in cells[:-1]) + f" | {cells[-1]:.3f}"
-            print(f"| {name} | {label} | {told} |", flush=True)
-            print(name, label, solution.record.chosen, file=sys.stderr)
+def dealt(hierarchy: Hierarchy, vectors: np.ndarray, siblings: bool, seed: int) -> np.ndarray:
+    """A permutation of the classes that have a vector, among children of one parent or among all.
+
+    Siblings are dealt in a circle, so that none keeps its own.
+    """
+    order, groups = np.arange(len(vectors)), defaultdict(list)
+    for row in np.flatnonzero(vectors.any(axis=1)):
+        above = hierarchy.parents(hierarchy.ids[row])
+        groups[above[0] if siblings and above else ""].append(row)
+    random = np.random.default_rng(seed)
+    for group in groups.values():
+        mixed = random.permutation(group)
+        order[mixed] = np.roll(mixed, 1)
+    return order
 
 
-def read_all(store: FeatureStore, hierarchy: Hierarchy, ids) -> tuple[np.ndarray, np.ndarray]:
-    """[feature; 1] and the row of each photo's class."""
-    batches = list(store.batches(classes=set(ids)))
-    features = Append1()(np.concatenate([batch.features for batch in batches]))
-    return features, hierarchy.indices([id for batch in batches for id in batch.class_ids])
+# --- what is reported -------------------------------------------------------------------------------------------------
 
 
-def class_mean(right: np.ndarray, classes: np.ndarray) -> float:
-    counts = np.bincount(classes)
-    return 100 * float((np.bincount(classes, right)[counts > 0] / counts[counts > 0]).mean())
-
-
-def both_kinds(classifiers, seen, unseen, seen_photos, unseen_photos) -> list[float]:
-    """Class-averaged Hit@1 of seen and of unseen photos among both kinds of classes; the area over all shifts."""
-    margins, right, weights = [], [], []
-    for (features, rows), own in ((seen_photos, seen), (unseen_photos, unseen)):
-        scores = {"seen": features @ classifiers[seen].T, "unseen": features @ classifiers[unseen].T}
-        margins.append(scores["seen"].max(axis=1) - scores["unseen"].max(axis=1))
-        right.append(own[scores["seen" if own is seen else "unseen"].argmax(axis=1)] == rows)
-        weights.append(1 / np.bincount(rows)[rows] / len(np.unique(rows)))
-    counted = [r * w for r, w in zip(right, weights, strict=True)]
-    shifts = np.sort(np.concatenate([*margins, [-np.inf, np.inf]]))
-    of_seen = np.array([counted[0][margins[0] > shift].sum() for shift in shifts])
-    of_unseen = np.array([counted[1][margins[1] <= shift].sum() for shift in shifts])
-    now = 100 * counted[0][margins[0] > 0].sum(), 100 * counted[1][margins[1] <= 0].sum()
-    return [*map(float, now), float(abs(np.trapezoid(of_unseen, of_seen)))]
+def report(bench: Bench, vectors_names: tuple[str, ...] = ("glove+text", DEFAULT_VECTORS)) -> None:
+    """kin with its defaults: class-averaged Hit@k on the list of novel classes, lists drawn from them, hop lists."""
+    header = ["novel @1", "novel @5", *(f"{n} of them" for n in LENGTHS)]
+    header += [*AUTHORS_LISTS, *(f"{key}, prior" for key in AUTHORS_LISTS)]
+    print(f"| network | vectors | {' | '.join(header)} |\n|:--|:--|" + "--:|" * len(header))
+    for name in bench.photos:
+        network, photos = load_network(name), bench.photos[name]
+        for vectors_name in vectors_names:
+            vectors = class_vectors(bench.hierarchy, load_vectors(vectors_name))
+            problem = Problem(
+                bench.hierarchy, vectors, bench.hierarchy.indices(network.class_ids), network.classifiers()
+            )
+            classifiers = Kin().fit(problem, Run()).classifiers[bench.rows]
+            scores, right = photos.unseen @ classifiers.T, bench.place[photos.unseen_row]
+            ranks, classes = ranks_among(scores, bench.lists["novel"], right)
+            cells = list(hits("", ranks, classes).values())
+            others = len(bench.lists["novel"]) - 1
+            cells += [class_mean(first_of_drawn(ranks, others, length), classes) for length in LENGTHS]
+            for common in (False, True):
+                for key in AUTHORS_LISTS:
+                    places = bench.lists[key]
+                    among = torch.from_numpy(scores[:, places])
+                    if common:
+                        prior = ColumnPrior(COMMON, bench.hierarchy, np.array([], int), bench.rows[places])
+                        among = prior.shift(among, 0)
+                    filled = np.full_like(scores, -np.inf)
+                    filled[:, places] = among.numpy()
+                    cells.append(hits("", *ranks_among(filled, places, right))[" @1"])
+            print(f"| {name} | {vectors_name} | {' | '.join(f'{cell:.1f}' for cell in cells)} |", flush=True)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("action", choices=("study", "choose", "sources", "report"))
+    parser.add_argument("action", choices=("study", "looks", "report"))
     parser.add_argument("--stores", type=Path, required=True)
     parser.add_argument("--networks", default=",".join(NETWORKS))
-    parser.add_argument("--vectors", default="+".join(BOTH), help="for report")
-    parser.add_argument("--out", type=Path, help="keep the figures of every variant here, and go on from there")
+    parser.add_argument("--out", type=Path, help="study: keep the figures of every variant here, and resume from there")
     arguments = parser.parse_args()
-    networks = arguments.networks.split(",")
-    if arguments.action == "report":
-        report(arguments.stores, networks, REPORTED, arguments.vectors)
+    choice = (REPORTED, AUTHORS_LISTS) if arguments.action == "report" else (LOOKED_AT, HOPS)
+    bench = Bench(arguments.networks.split(","), arguments.stores, *choice)
+    if arguments.action == "study":
+        study(bench, arguments.out)
     else:
-        act = {"study": study, "choose": choose, "sources": sources}[arguments.action]
-        act(Bench(networks, arguments.stores, LOOKED_AT), networks, arguments.out)
+        {"looks": looks, "report": report}[arguments.action](bench)
 
 
 if __name__ == "__main__":

@@ -64,7 +64,7 @@ class Trial:
     """Classes to be taught, with as many photos each, and what is predicted for all candidates."""
 
     classifiers: np.ndarray  # N x P
-    doubt: float  # the usual one
+    doubt: np.ndarray  # of the classes to be taught
     like: Reference
     rows: np.ndarray  # of the classes to be taught
     photos: np.ndarray  # classes x photos x P
@@ -85,8 +85,8 @@ class Trial:
             return found
         means = self.photos[:, places].mean(axis=1)
         predicted = np.broadcast_to(self.like.mean, found.shape) if noise is None else found
-        weight = 1.0 if noise is None else weigh(count, self.doubt, noise)
-        return combine(predicted, means, [weight] * len(found), self.like, has_bias=True)
+        weights = [1.0 if noise is None else weigh(count, doubt, noise) for doubt in self.doubt]
+        return combine(predicted, means, weights, self.like, has_bias=True)
 
     def hits(self, count: int, noise: float | None, among: np.ndarray, which: slice = slice(None)) -> np.ndarray:
         """Classes: the share of photos that are told rightly among some candidates; only `which` are taught."""
@@ -133,11 +133,12 @@ def make_trial(name: str, hierarchy: Hierarchy, photos: dict[str, np.ndarray], e
     assert solution.trust is not None
     node, ancestor, _ = hierarchy.ancestor_pairs()
     novel = np.setdiff1d(np.arange(len(hierarchy)), ancestor[np.isin(node, seen)])
+    doubt, rows = 1 - solution.trust.astype(np.float64) ** 2, hierarchy.indices(chosen)
     return Trial(
         solution.classifiers,
-        1 - float(np.median(solution.trust[novel])) ** 2,
+        np.where(np.isin(rows, novel), np.median(doubt[novel]), doubt[rows]),
         Reference.of(solution.classifiers[seen]),
-        hierarchy.indices(chosen),
+        rows,
         np.stack(list(chosen.values())),
         lists,
     )

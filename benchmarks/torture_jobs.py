@@ -193,10 +193,10 @@ def weights_state(place: Path) -> str:
 
 def cache_state(place: Path) -> str:
     """The parsed vectors, if they are whole: users' readers make damaged ones again."""
-    entries = sorted(path for path in place.glob("word-vectors/*.json"))
+    entries = sorted(path for path in place.glob("word-vectors/*.safetensors"))
     if not entries:
         return NOTHING
-    table = read_cached(entries[0], "")
+    table = read_cached(entries[0])
     if table is None:
         raise UnseenError("the cache is damaged")
     return digest("\n".join(table.words), np.asarray(table.vectors).tobytes(), str(len(entries)))
@@ -273,16 +273,18 @@ def list_jobs(inputs: Path, trial: Path) -> list[Job]:
         Job("remove", ("remove", base, "--id", "saw", *into), place, bundle_state, **old),
         Job("rename", ("rename", place, "--id", "saw", "--name", "hand saw", "--out", place), place, bundle_state,
             before=base, repair=None),
-        Job("calibrate", ("calibrate", base, *photos, *into, *trusting), place, bundle_state, weight=0.1, **old),
+        Job("calibrate", ("calibrate", base, "--images", inputs / "store", *into, *trusting), place,
+            bundle_state, **old, **slow),
         Job("export", ("export", base, "--to", "torch", "--out", place, *trusting), place, weights_state, once=True),
         Job("taxonomy suggest", ("taxonomy", "suggest", inputs / "names.txt", "--out", place), place, file_state,
             once=True),
         Job("taxonomy export", ("taxonomy", "export", "--graph", inputs / "classes.csv", "--out", place,
             "--overwrite"), place, file_state),
         *(Job(f"classify, {kind}", ("classify", inputs / "photos", "--bundle", base, "--out", trial / f"out.{kind}",
-            "--device", "cpu", *trusting), trial / f"out.{kind}", labels_state) for kind in ("csv", "jsonl")),
-        Job("evaluate, table", ("evaluate", base, *photos, "--candidates", "seen", "--table", trial / "table.csv",
-            "--device", "cpu", *trusting), trial / "table.csv", file_state),
+            "--device", "cpu", *trusting), trial / f"out.{kind}", file_state if kind == "parquet" else labels_state)
+            for kind in ("csv", "jsonl", "parquet")),
+        Job("evaluate, table", ("evaluate", base, "--images", inputs / "store", "--candidates", "seen", "--table",
+            trial / "table.csv", "--device", "cpu", *trusting), trial / "table.csv", file_state),
         Job("report", ("report", inputs / "reproduced", "--out", place, "--no-photos"), place, report_state),
         Job("vector cache", (inputs / "vectors.txt",), trial / "cache", cache_state, repair=()),
         Job("teach", ("teach", base, *photos, *into, *trusting), place, bundle_state, **old),

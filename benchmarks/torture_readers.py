@@ -6,31 +6,37 @@ import asyncio
 import gzip
 import io
 import json
+import math
 import random
 import shutil
 import time
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from PIL import Image
 from safetensors.numpy import save
-from unseen.answers.batches import open_labels
 
 from torture_jobs import NETWORK, build, bundle_state, cache_state, digest, store_state
 from torture_points import Child, time_limit
+from unseen._util import arrays as arrays_in_file
 from unseen._util.loop import CHECKPOINT, load_checkpoint, save_checkpoint
 from unseen.answers.candidates import read_ids
+from unseen.bundle import Bundle
 from unseen.cli.options import read_transform
 from unseen.errors import UnseenError
 from unseen.features.base import read_arrays
 from unseen.hierarchy.core import Hierarchy
+from unseen.labelling import open_labels
+from unseen.model import Model
 from unseen.networks.loading import load_network
 from unseen.photos import read_photo
-from unseen.vectors.files import open_vectors, read_blocks, read_layout
+from unseen.vectors.files import parse
 from unseen.vectors.placing import read_names
+from unseen.web.view import View
 
 PER_BATCH = 4000  # inputs for one process; fewer where a look takes long
 PATIENCE = 20  # seconds for one input
@@ -185,16 +191,11 @@ def _vectors(inputs: Path, folder: Path) -> list[Reader]:
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as file:
         file.writestr("vectors.txt", text)
 
-    def read(path: Path) -> None:
-        with open_vectors(path) as stream:
-            for _ in read_blocks(stream, read_layout(stream)):
-                pass
-
     return [
-        Reader("vectors, text", [text, header + text], _in_file(folder / "v.txt", read)),
-        Reader("vectors, binary", [binary], _in_file(folder / "v.bin", read)),
-        Reader("vectors, gzip", [gzip.compress(text, mtime=0)], _in_file(folder / "v.txt.gz", read)),
-        Reader("vectors, zip", [packed.getvalue()], _in_file(folder / "v.zip", read)),
+        Reader("vectors, text", [text, header + text], _in_file(folder / "v.txt", parse)),
+        Reader("vectors, binary", [binary], _in_file(folder / "v.bin", parse)),
+        Reader("vectors, gzip", [gzip.compress(text, mtime=0)], _in_file(folder / "v.txt.gz", parse)),
+        Reader("vectors, zip", [packed.getvalue()], _in_file(folder / "v.zip", parse)),
     ]
 
 
@@ -228,7 +229,54 @@ def _lists(inputs: Path, folder: Path) -> list[Reader]:
 
 def _bundles(inputs: Path, folder: Path) -> list[Reader]:
     read = _in_file(folder / "bundle", bundle_state)
-    return [Reader("bundles", [(inputs / "base").read_bytes()], read, sealed=True, batch=PER_BATCH // 8)]
+    return [
+        Reader("bundles", [(inputs / "base").read_bytes()], read, sealed=True, batch=PER_BATCH // 8),
+        Reader("bundles, forged", [b"0"], lambda seed: use_forged(inputs / "base", folder / "forged", seed), batch=100),
+    ]
+
+
+ODD = [5, -1, 0, 1.5, math.nan, math.inf, None, True, "", [], {}, "linear@" * 3000, ["a"], [1], {"a": 1}, [None]]
+ODD += ["../../etc/passwd", "\x1b]0;title\a", 10**30, [[]], "module:function"]
+
+
+def use_forged(source: Path, place: Path, seed: bytes) -> None:
+    """Change a fact or an array of a bundle, give it the checksum that fits, and use it in every way."""
+    chance = random.Random(seed)
+    records, arrays = arrays_in_file.read_arrays(source, "bundle")
+    facts = {"records": records} | {key: json.loads(arrays[key].tobytes()) for key in ("classes", "log")}
+    if chance.random() < 0.7:
+        part = chance.choice([*facts])
+        holder, key = chance.choice([(facts, part), *_places(facts[part])])
+        if chance.random() < 0.15 and holder is not facts:
+            del holder[key]
+        else:
+            holder[key] = chance.choice(ODD)
+    else:
+        key = chance.choice([*arrays])
+        array = arrays[key]
+        ways = [array[:-1], array[:0], array.reshape(-1), array.astype(np.int8), array[None], array * 0 + 255]
+        arrays = {name: held for name, held in arrays.items() if name != key}
+        arrays |= {key: np.ascontiguousarray(chance.choice(ways))} if chance.random() < 0.85 else {}
+    for key in {"classes", "log"} & set(arrays):
+        if isinstance(arrays[key], np.ndarray) and arrays[key].dtype == np.uint8 and chance.random() < 0.9:
+            arrays[key] = np.frombuffer(json.dumps(facts[key]).encode(), np.uint8)
+    arrays_in_file.write_arrays(place, "bundle", arrays, facts["records"])
+    model = Model(Bundle.load(place))
+    features, ids = np.ones((2, model.bundle.network.num_features), np.float32), model.bundle.ids
+    json.dumps(model.bundle.header(), default=str)
+    model.classify_features(features, k=3)
+    model.explain(ids[0])
+    view = View("forged", model)
+    _ = view.info(), view.topics(), view.details(ids[-1], 3), view.search("a", 3)
+    model.add("okapi", ids[0], vectors=source.with_name("vectors.txt"))
+    model.save(place.with_name("forged again"), overwrite=True)
+
+
+def _places(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Every place in nested lists and dicts that can be changed, of long lists the first ones."""
+    for key in value if isinstance(value, dict) else range(min(len(value), 3)) if isinstance(value, list) else ():
+        yield value, key
+        yield from _places(value[key])
 
 
 def _within(path: Path, content: bytes, state: Callable[[], object]) -> Callable[[bytes], object]:
@@ -322,8 +370,6 @@ def _uploads(inputs: Path) -> Reader:
 
 
 def _serve(bundle: Path):
-    from unseen.bundle import Bundle
-    from unseen.model import Model
     from unseen.web.app import create_app
     from unseen.web.service import Service
 
@@ -365,10 +411,11 @@ def _checkpoint(folder: Path) -> Reader:
     save_checkpoint(place, tensors, {"identity": identity, "step": 3, "records": [{"seconds": 0.5}]})
 
     def read(path: Path) -> object:
-        found = load_checkpoint(path.parent, identity)
-        if found is None:  # told, and begun again
+        saved = load_checkpoint(path.parent, identity)
+        if saved is None:
             return None
-        tensors = [(name, found.tensors[name].numpy().tobytes()) for name in sorted(found.tensors)]
-        return digest(json.dumps(found.facts, sort_keys=True), *(part for pair in tensors for part in pair))
+        tensors, facts = saved
+        parts = [(name, tensors[name].numpy().tobytes()) for name in sorted(tensors)]
+        return digest(json.dumps(facts, sort_keys=True), *(part for pair in parts for part in pair))
 
     return Reader("checkpoints", [(place / CHECKPOINT).read_bytes()], _in_file(place / CHECKPOINT, read), sealed=True)

@@ -1,4 +1,5 @@
 """Write constraints.txt: the version of every package that this environment has for `unseen[dev]`, directly or not.
+And hashes.txt: the same with the SHA-256 of the file that pip would install here, which it asks the index for.
 
     .venv/bin/python tools/write_constraints.py
 
@@ -7,6 +8,10 @@ Run it after an upgrade, once all tests have passed with it.
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+import tempfile
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
@@ -20,6 +25,11 @@ HEADER = """\
 # The versions that are tested: `make` and the workflow install with `pip install -c constraints.txt`.
 # Written by tools/write_constraints.py from the environment in which all tests had passed.
 """
+HASHES = FILE.with_name("hashes.txt")
+HASHES_HEADER = """\
+# The same versions with the SHA-256 of their files for {platform}, Python {python}; written by the same tool.
+# pip install --require-hashes --no-deps -r hashes.txt && pip install --no-deps -e .
+"""
 
 
 def main() -> None:
@@ -28,6 +38,22 @@ def main() -> None:
     del found["unseen"]
     FILE.write_text(HEADER + "".join(f"{line}\n" for _, line in sorted(found.items())), encoding="utf-8")
     print(f"{FILE.name}: {len(found)} packages")
+    with tempfile.NamedTemporaryFile() as file:
+        ask = ["install", "--quiet", "--dry-run", "--ignore-installed", "--no-deps", "--report", file.name]
+        subprocess.run([sys.executable, "-m", "pip", *ask, "-r", FILE], check=True)
+        HASHES.write_text(to_hashes(json.load(file)), encoding="utf-8")
+
+
+def to_hashes(report: dict) -> str:
+    """What pip would install, as it reports it -> a file for its --require-hashes."""
+    lines = sorted(
+        f"{canonicalize_name(item['metadata']['name'])}=={item['metadata']['version'].partition('+')[0]} "
+        f"--hash=sha256:{item['download_info']['archive_info']['hashes']['sha256']}\n"
+        for item in report["install"]
+    )
+    where = report["environment"]
+    platform = f"{where['platform_system']} on {where['platform_machine']}"
+    return HASHES_HEADER.format(platform=platform, python=where["python_version"]) + "".join(lines)
 
 
 def _collect(requirement: Requirement, found: dict[str, str], done: set[tuple[str, str]]) -> None:

@@ -32,9 +32,14 @@ TABLES = {
     "comparison": Choice(
         "docs/results/comparison.md",
         ("method", "vectors", "photos", "2-hops @1", "2-hops @5", "3-hops @1", "3-hops @5", "all @1", "all @5",
-         "new @1", "2-hops+1K @1", "seen", "H"),
+         "novel @1", "2-hops+1K @1", "seen", "H"),
         plain=("method", "vectors", "photos"),
         without=("network",),
+    ),
+    "lists": Choice(
+        "docs/results/lists.md",
+        ("photos of each", "method", "5", "10", "20", "50", "100", "200"),
+        plain=("photos of each", "method", "5", "10", "20", "50", "100", "200"),
     ),
 }  # fmt: skip
 
@@ -61,7 +66,9 @@ def choose(choice: Choice, root: Path = ROOT) -> str:
         for row, value in zip(rows, values, strict=True):
             if name not in choice.plain and value is not None and value == best:
                 row[column] = f"**{row[column]}**"
-    align = "|" + "".join("---:|" if name not in ("method", "vectors") else ":---|" for name in choice.columns)
+    align = "|" + "".join(
+        "---:|" if name not in ("method", "vectors", "photos of each") else ":---|" for name in choice.columns
+    )
     return "\n".join(
         ["| " + " | ".join(choice.columns) + " |", align, *("| " + " | ".join(row) + " |" for row in rows)]
     )

@@ -24,9 +24,9 @@ from torch import Tensor, nn
 from unseen._util.files import replacing_folder, write_atomically
 from unseen._util.names import how_to_install
 from unseen.answers.prior import ColumnPrior
-from unseen.answers.probability import SHARPNESS, UNCALIBRATED, log_probabilities, measure_spread, way_up
+from unseen.answers.probability import DOUBT, SHARPNESS, UNCALIBRATED, log_probabilities, measure_spread, way_up
 from unseen.answers.words import words_of
-from unseen.bundle.records import CONFIDENCES
+from unseen.bundle.records import CONFIDENCES, ProbabilityNumbers
 from unseen.errors import UnseenError
 from unseen.hierarchy.core import Hierarchy
 from unseen.methods.projections import Append1, Linear
@@ -147,10 +147,17 @@ def _metadata(model: Model, rows: np.ndarray) -> dict[str, str]:
         "transform": json.dumps(model.network.transform.to_dict()),
         "hierarchy": json.dumps(_hierarchy(model.bundle.hierarchy, rows), ensure_ascii=False),
         "calibration": json.dumps(None if numbers is None else numbers.to_json()),
-        "verdict": json.dumps({"sure": CONFIDENCES, "exponents": list((numbers or UNCALIBRATED).exponents)}),
+        "verdict": json.dumps(_verdict_rule(numbers)),
         "network": model.bundle.network.name,
         "method": model.bundle.method,
     }
+
+
+def _verdict_rule(numbers: ProbabilityNumbers | None) -> dict[str, Any]:
+    """How a verdict is chosen, and how probable it is; see `unseen.answers.probability`."""
+    used = numbers or UNCALIBRATED
+    rule = {name: getattr(used, name) for name in ("detail", "stated_slope", "stated_offset")}
+    return {"sure": CONFIDENCES, "exponents": list(used.exponents), "doubt": DOUBT if numbers else 0.0, **rule}
 
 
 def _hierarchy(hierarchy: Hierarchy, rows: np.ndarray) -> dict[str, Any]:

@@ -6,8 +6,8 @@ One photo's way, from top to bottom:
     scorer = model.scorer(candidates)                   # which classes compete          (`answers.candidates`)
                                                         # ... and how common they are    (`answers.prior`)
     scores = scorer.scores(features)                    # projection . classifiers       (`answers.scores`)
-    masses = scorer.masses(features)                    # probabilities up the hierarchy (`answers.probability`)
-    nodes = scorer.verdicts(masses, confidence)         # how much detail is known       (`answers.probability`)
+    masses, cautious = scorer.to_nodes(np.exp(scores))  # probabilities up the hierarchy (`answers.probability`)
+    nodes = scorer.verdicts(cautious, confidence)       # how much detail is known       (`answers.probability`)
     model.answers(features, k, candidates)              # all of it in words             (`answers.answer`)
 """
 
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
@@ -26,6 +27,7 @@ from unseen._util.names import slug
 from unseen._util.run import progress
 from unseen.answers.answer import Answer, Unreadable, answer_features
 from unseen.answers.candidates import resolve_candidates
+from unseen.answers.choice import ListScorer
 from unseen.answers.explain import Explanation, HeatMap, explain, map_heat
 from unseen.answers.photos import (
     BATCH,
@@ -316,7 +318,8 @@ class Model:
         >>> [label.name for label in model.classify(photo("crimson"), candidates=["lemon", "raspberry"])]
         ['lemon']
         """
-        return COMMON if self.bundle.prior is None else Prior.from_json(self.bundle.prior)
+        prior = COMMON if self.bundle.prior is None else Prior.from_json(self.bundle.prior)
+        return replace(prior, common=False) if self.listed else prior  # a list says by itself what is expected
 
     @prior.setter
     def prior(self, prior: PriorLike) -> None:
@@ -325,13 +328,15 @@ class Model:
     def scorer(self, candidates: Names = "any", with_seen: bool = False, prior: PriorLike | None = None) -> Scorer:
         """The scorer of these candidates; those of the last few lists are kept."""
         chosen = self.prior if prior is None else Prior.read(prior, self.bundle.hierarchy)
-        if candidates == "any" and self.listed:
+        is_list = candidates == "any" and bool(self.listed)
+        if is_list:
             candidates = [item.id for item in self.listed]
-        key = (candidates if isinstance(candidates, str) else tuple(candidates), with_seen, chosen)
+        key = (candidates if isinstance(candidates, str) else tuple(candidates), is_list, with_seen, chosen)
         scorer = self._scorers.get(key)
         if scorer is None:
             rows = resolve_candidates(self.bundle, candidates, with_seen)
-            scorer = Scorer(self.bundle, rows, self._torch_device, chosen)
+            make = ListScorer if is_list else Scorer
+            scorer = make(self.bundle, rows, self._torch_device, chosen)
             for oldest in list(self._scorers)[: 1 - KEPT_LISTS]:
                 self._scorers.pop(oldest, None)
             self._scorers[key] = scorer

@@ -157,3 +157,12 @@ def test_facts_with_a_checksum_are_read_back_or_refused():
     assert files.unseal(sealed) == facts and files.unseal(b'{"old": 1}') == {"old": 1}
     with pytest.raises(ValueError, match="checksum differs"):
         files.unseal(sealed.replace(b"1.5", b"1.6"))
+
+
+def test_a_file_from_elsewhere_is_the_expected_one_or_refused(tmp_path):
+    (tmp_path / "weights").write_bytes(b"abc")
+    known = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"  # of FIPS 180
+    assert files.verified(tmp_path / "weights", known, "Fetch it again.") == tmp_path / "weights"
+    (tmp_path / "weights").write_bytes(b"abd")
+    with pytest.raises(UnseenError, match=r"weights: not the expected file .* Fetch it again\.$"):
+        files.verified(tmp_path / "weights", known, "Fetch it again.")

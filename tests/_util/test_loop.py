@@ -106,7 +106,7 @@ def test_no_changed_bit_of_a_checkpoint_goes_unnoticed(tmp_path):
     assert load_checkpoint(tmp_path, identity) is None
     save_checkpoint(tmp_path, {"weight": weight}, {"identity": identity, "step": 2})
     saved, content = load_checkpoint(tmp_path, identity), (tmp_path / CHECKPOINT).read_bytes()
-    assert saved.facts["step"] == 2 and torch.equal(saved.tensors["weight"], weight)
+    assert saved[1]["step"] == 2 and torch.equal(saved[0]["weight"], weight)
     for place in range(0, 8 * len(content), 5):
         changed = bytearray(content)
         changed[place // 8] ^= 1 << place % 8

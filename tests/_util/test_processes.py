@@ -67,7 +67,7 @@ def test_one_process_needs_no_group():
         assert not torch.distributed.is_initialized()
 
 
-def test_a_process_that_was_not_started_by_torchrun_is_told(monkeypatch):
+def test_a_process_that_was_not_started_by_torchrun_is_reported(monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
     for name in ("MASTER_ADDR", "MASTER_PORT", "RANK"):
         monkeypatch.delenv(name, raising=False)

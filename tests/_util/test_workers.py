@@ -50,7 +50,7 @@ def leave_no_room(worker: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="needs a limit on the size of files")
-def test_a_batch_that_has_no_room_in_shared_memory_is_told():
+def test_a_batch_that_has_no_room_in_shared_memory_is_reported():
     """Handed over by torch itself it would never come, and the reader wait for ever."""
 
     def read() -> None:

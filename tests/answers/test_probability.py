@@ -1,18 +1,21 @@
 """From scores to probabilities, with a calibration and without, and up a hierarchy that is no tree."""
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
 from unseen.answers.probability import (
+    DOUBT,
     SHARPNESS,
     WITHOUT_SCIPY,
     NodeProbabilities,
     NodeSums,
     exponent,
     log_probabilities,
+    node_probabilities,
     plain_probabilities,
 )
 from unseen.bundle.records import CONFIDENCES, ProbabilityNumbers
@@ -136,6 +139,27 @@ def test_exponents_are_kept_interpolated_and_continued():
         assert exponent(NUMBERS, confidence) == pytest.approx(NUMBERS.exponents[place])
     found = [exponent(NUMBERS, confidence) for confidence in (0.01, 0.3, 0.55, 0.85, 0.93, 0.99, 0.9999)]
     assert (np.diff(found) > 0).all() and found[0] > 0
+
+
+def test_nodes_of_unseen_classes_lose_with_detail_and_the_gate_may_be_wrong():
+    """Against the formulas, node by node: two seen classes, three unseen ones."""
+    edges = [("cat", "pet"), ("dog", "pet"), ("pet", "animal"), ("yak", "animal"), ("oak", "tree"), ("elm", "tree")]
+    hierarchy = Hierarchy.from_edges(edges)
+    sums = NodeSums(hierarchy, hierarchy.indices(["cat", "oak", "dog", "yak", "elm"]))
+    p = np.random.default_rng(0).dirichlet(np.ones(5), 3)
+    numbers = replace(NUMBERS, detail=0.1, stated_slope=0.7, stated_offset=0.4)
+    stated, cautious = node_probabilities(numbers, sums, p, 2)
+    for photo, shares in enumerate(p):
+        gate = shares[:2].sum()
+        for place, node in enumerate(sums.ids):
+            below = [id == node or node in hierarchy.ancestors(id) for id in ("cat", "oak", "dog", "yak", "elm")]
+            seen, unseen = shares[:2][below[:2]].sum(), shares[2:][below[2:]].sum()
+            unseen *= np.exp(-0.1 * np.log2(5 / sum(below)) ** 2)
+            odds = 0.7 * np.log((seen + unseen) / (1 - seen - unseen)) + 0.4
+            assert stated[photo, place] == pytest.approx(1 / (1 + np.exp(-odds)))
+            gates = [gate * f / (gate * f + 1 - gate) for f in np.exp([-DOUBT, DOUBT])]
+            least = min(g * seen / gate + (1 - g) * unseen / (1 - gate) for g in gates)
+            assert cautious[photo, place] == pytest.approx(least)
 
 
 def test_they_survive_json():

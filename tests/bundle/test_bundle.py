@@ -10,7 +10,7 @@ from support.bundles import DOG, OKAPI, SEEN, TABBY, small_hierarchy, small_netw
 from unseen.errors import UnseenError
 
 
-def test_settings_of_another_version_are_told(bundle):
+def test_settings_of_another_version_are_reported(bundle):
     with pytest.raises(UnseenError, match="this bundle was made by another version of kin: kin has no setting 'old'"):
         replace(bundle, settings={"old": 1}, path=None).make_method()
 

@@ -222,7 +222,7 @@ def test_without_the_encoder_text_is_guessed_from_the_parents(bundle, monkeypatc
         ([Node("x", "x", "x")], "its own parent: x"),
     ],
 )
-def test_mistakes_are_told(bundle, nodes, says):
+def test_mistakes_are_reported(bundle, nodes, says):
     with pytest.raises(UnseenError, match=says):
         add(bundle, nodes)
 

@@ -1,8 +1,10 @@
-"""What a bundle tells of how it was made: typed here, under the keys of the JSON output."""
+"""What a bundle records of how it was made: typed here, under the keys of the JSON output."""
 
 from __future__ import annotations
 
-from unseen.bundle.records import Holdout, Records, Validation
+from types import SimpleNamespace
+
+from unseen.bundle.records import Holdout, Validation, read_details, write_details
 
 DETAILS = {  # with a fact of a method's own and one of another version
     "loss": 0.25,
@@ -51,11 +53,11 @@ DETAILS = {  # with a fact of a method's own and one of another version
 
 
 def test_every_key_has_its_field_and_comes_back():
-    records = Records.from_details(DETAILS)
+    records = SimpleNamespace(**read_details(DETAILS))
     assert records.fit.loss == 0.25 and records.fit.field_sizes == [43, 28, 3]
     assert records.fit.extra == {"phantoms": 6, "of_the_future": {"a": [1]}}
     assert records.training.seconds == 3.73 and records.training.holdout == Holdout(3, 33.3, None)
     assert records.finetuning.best_validation == Validation(80.0, 1) and records.finetuning.skipped_classes == 2
     assert records.finetuning.extra == {"of_the_future": 1}
     assert records.calibration.seen_shift == 0.1 and records.guessed == ["pup"]
-    assert records.to_details() == DETAILS
+    assert write_details(records.fit, records) == DETAILS

@@ -49,7 +49,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.slow
-def test_a_command_imports_nothing_unless_told(folder):
+def test_a_command_imports_nothing_unless_trusted(folder):
     classify = ("classify", "photo.png", "--bundle", "bundle", "--json")
     refused = run(*classify)
     assert refused.returncode == 1 and not (folder / "imported").exists()

@@ -106,7 +106,7 @@ HUGE = "id,name,parent\n" + "".join(f"c{i},class {i},{DOG}\n" for i in range(300
         (HUGE.replace("c2999,class 2999,n02084071", "c2999,class 2999,none"), "new.csv:3001: the parent 'none'"),
     ],
 )
-def test_malformed_tables_are_told_with_their_line(here, unseen, content, says):
+def test_malformed_tables_are_reported_with_their_line(here, unseen, content, says):
     Path("new.csv").write_bytes(content if isinstance(content, bytes) else content.encode())
     done = unseen("add", "bundle", "--csv", "new.csv", "--out", "grown", "--json")
     assert done.code == 1 and says in done.json["error"]
@@ -134,7 +134,7 @@ def test_mistakes_are_one_line_and_exit_1(here, unseen, arguments, says):
     assert not Path("grown").exists()
 
 
-def test_another_bundle_is_not_overwritten_unasked(here, unseen):
+def test_another_bundle_is_not_overwritten_without_overwrite(here, unseen):
     options = ("add", "bundle", "--name", "pup", "--parent", DOG, "--out", "grown")
     assert unseen(*options).code == 0
     done = unseen(*options)

@@ -48,7 +48,7 @@ def test_additions_are_judged_alone(folder, unseen):
     assert "rescue dog (pup): 2 hops from a seen class" in done.out
 
 
-def test_a_chain_by_mistake_is_told(folder, unseen):
+def test_a_chain_by_mistake_is_reported(folder, unseen):
     Path("chain.csv").write_text(
         "id,name,parent\n" + "".join(f"c{i},dog,{f'c{i - 1}' if i else ''}\n" for i in range(150))
     )

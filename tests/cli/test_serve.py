@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
+import signal
 import socket
+import subprocess
+import sys
+import threading
+import time
 
+import httpx
 import pytest
 
 from support.command_line import run_command
+from support.pictures import photo
 
 
-def test_a_port_in_use_is_told_before_anything_is_loaded():
+def test_a_port_in_use_is_reported_before_anything_is_loaded():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -70,3 +79,38 @@ def test_letting_others_in_is_warned_of(here, started, options, says):
     done = run_command("serve", "bundle", "--host", "0.0.0.0", "--port", 0, *options)
     assert done.code == 0 and "there is no password" in done.err and says in done.err
     assert ("--read-only" in done.err) == bool(says)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
+@pytest.mark.parametrize("signals", [["SIGTERM"], ["SIGINT"], ["SIGINT", "SIGINT"]])
+def test_requests_under_way_are_answered_at_the_end_and_nothing_is_left(here, tmp_path, signals):
+    """Of a second Ctrl-C they are not, but it is as quiet."""
+    command = [sys.executable, "-m", "unseen", "serve", "bundle", "--port", "0", "--json", "--trust-code"]
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    environment = os.environ | {"TMPDIR": str(temporary), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    with subprocess.Popen(command, env=environment, **pipes) as server:
+        address, statuses = json.loads(server.stdout.readline())["address"], []
+
+        def ask() -> None:
+            files = [("files", ("a.bmp", photo((600, 600), "BMP")))] * 4
+            statuses.append(httpx.post(f"{address}/api/classify", files=files, timeout=60).status_code)
+
+        requests = [threading.Thread(target=ask) for _ in range(20)]
+        for request in requests:
+            request.start()
+        while server.poll() is None and not any(temporary.iterdir()):
+            time.sleep(0.01)
+        time.sleep(0.3)
+        for name in signals:
+            server.send_signal(getattr(signal, name))
+            time.sleep(0.1)
+        for request in requests:
+            request.join(60)
+        said = server.stderr.read()
+    assert server.returncode == 0 and "Traceback" not in said and "The server has stopped." in said, said[-2000:]
+    assert list(temporary.iterdir()) == []
+    if len(signals) == 1:
+        assert set(statuses) == {200}  # one that came too late found nobody, and is not among them

@@ -54,7 +54,7 @@ def test_in_a_process_of_its_own_without_torch_in_the_way(here):
     assert len(json.loads(done.stdout)["photos"][0]["labels"]) == 5
 
 
-def test_a_finished_bundle_is_not_trained_over_unasked(here, unseen):
+def test_a_finished_bundle_is_not_trained_over_without_overwrite(here, unseen):
     done = unseen("train", *OWN, "--out", "bundle")
     assert done.code == 1 and "error: bundle is another bundle: choose another name, or overwrite it" in done.err
     done = unseen("train", *OWN, "--out", "bundle", "--resume", "--json")
@@ -108,7 +108,7 @@ def test_wrong_usage_is_exit_2(here, unseen, arguments):
     assert done.code == 2 and done.out == ""
 
 
-def test_the_transform_is_told_and_tried(here, unseen):
+def test_the_transform_is_reported_and_tried(here, unseen):
     for id in Path("classes.txt").read_text().split():
         Path("labelled", id).mkdir(parents=True)
         shutil.copy("photo.png", Path("labelled", id, "1.png"))

@@ -83,11 +83,6 @@ def test_wrong_checksum_on_disk(folders):
     assert assets.fetch_asset("list.json") == folders / "mine" / "list.json"
 
 
-def test_unknown_asset():
-    with pytest.raises(UnseenError, match=r"'nonsense.zip' is not a known asset.*glove.6B.zip"):
-        assets.fetch_asset("nonsense.zip")
-
-
 def test_authors_lists_match_their_checksums(authors_lists, monkeypatch):
     monkeypatch.setenv("UNSEEN_ASSETS", str(authors_lists))
     for name in assets.ASSETS:

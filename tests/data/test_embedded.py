@@ -84,7 +84,7 @@ def test_class_lists(authors_lists):
 
 
 def test_unknown_embedded_file():
-    with pytest.raises(UnseenError, match=r"no-such-file.npz.*wordnet-nouns.npz"):
+    with pytest.raises(UnseenError, match=r"no-such-file\.npz: the embedded file is missing"):
         assets.data_file("no-such-file.npz")
 
 

@@ -7,10 +7,11 @@ from unseen.evaluation.metrics import (
     Relations,
     curve_area,
     hierarchical_figures,
+    relation_figures,
     reliability_bins,
     verdict_figures,
 )
-from unseen.evaluation.table import SWEEP, VERDICTS, RanksTable
+from unseen.evaluation.table import RANKS, SWEEP, VERDICTS, RanksTable
 from unseen.hierarchy.core import Hierarchy
 
 EDGES = [("poodle", "dog"), ("husky", "dog"), ("dog", "canine"), ("fox", "canine"), ("canine", "animal")]
@@ -76,13 +77,34 @@ def table(hierarchy):
     for photo, labels in enumerate((["poodle", "dog"], ["husky", "fox"], ["oak", "cat"], ["oak", "fox"])):
         rows["best"][photo, :2] = hierarchy.indices(labels)
     rows["curve"] = np.tile(rows["verdict"][:, None], len(SWEEP))
+    rows["probability"] = [0.9, 0.8, 0.7, np.nan]
+    rows["stated"] = rows["probability"][:, None]
     candidates = np.sort(hierarchy.indices(CLASSES))
     return RanksTable(rows, [], hierarchy, candidates, np.zeros(len(hierarchy), bool))
 
 
-def test_right_information_and_unknown(relations, table):
-    figures = verdict_figures(relations, table, table["verdict"])
-    assert figures == {"right": 75.0, "information": round((1 + 1 + np.log2(6)) / 4, 3), "unknown": 25.0}
+def test_right_is_among_the_photos_with_a_verdict(relations, table):
+    figures = verdict_figures(relations, table, table["verdict"], table["probability"])
+    information = round((1 + 1 + np.log2(6)) / 4, 3)
+    assert figures == {"told": 75.0, "right": 66.67, "stated": 80.0, "information": information}
+    nothing = verdict_figures(relations, table, np.full(4, -1), np.full(4, np.nan, np.float32))
+    assert nothing == {"told": 0.0, "right": None, "stated": None, "information": 0.0}
+
+
+def test_hits_by_relation_to_the_seen_classes(hierarchy):
+    """Seen: dog. Its parent canine is above it, poodle below it, fox beside it; the rest is further."""
+    rows = np.zeros(5, RANKS)
+    rows["class"] = hierarchy.indices(["canine", "poodle", "fox", "oak", "cat"])
+    rows["greater"] = [0, 3, 0, 9, 0]
+    seen = np.zeros(len(hierarchy), bool)
+    seen[hierarchy.index("dog")] = True
+    figures = relation_figures(RanksTable(rows, [], hierarchy, np.arange(len(hierarchy)), seen))
+    assert figures == {
+        "above": {"classes": 1, "hit@1": 100.0, "hit@5": 100.0},
+        "below": {"classes": 1, "hit@1": 0.0, "hit@5": 100.0},
+        "sibling": {"classes": 1, "hit@1": 100.0, "hit@5": 100.0},
+        "further": {"classes": 2, "hit@1": 50.0, "hit@5": 50.0},
+    }
 
 
 def test_figures_of_the_table_by_hand(relations, table):
@@ -96,7 +118,7 @@ def test_figures_of_the_table_by_hand(relations, table):
     # claimed dog canine animal, twice, and feline animal; true 5 of the poodle, 3, 4 of the cat, 1 of the oak
     claimed, true, both = 3 + 3 + 2, 5 + 3 + 4 + 1, 3 + 2 + 2
     assert figures["f1"] == round(200 * both / (claimed + true), 2)
-    points = [{"information": (2 + np.log2(6)) / 4, "right": 75.0}]
+    points = [{"information": (2 + np.log2(6)) / 4, "told": 75.0, "right": 200 / 3}]
     assert figures["area"] == pytest.approx(curve_area(points, len(CLASSES)), abs=1e-3)
 
 

@@ -86,7 +86,7 @@ def test_each_odd_file_is_read_or_reported(tmp_path, odd_files, network):
     assert [json.loads(line) for line in listed] == list(store.unreadable())
 
 
-def test_unreadable_files_are_tried_again_only_when_changed_or_told_to(tmp_path, folder, network, monkeypatch):
+def test_unreadable_files_are_tried_again_only_when_changed_or_asked_to(tmp_path, folder, network, monkeypatch):
     build_store(folder, tmp_path / "store", network, **QUIET)
     read = watch_reading(monkeypatch)
     build_store(folder, tmp_path / "store", network, **QUIET)
@@ -142,7 +142,7 @@ def test_another_network_or_transform_is_refused(tmp_path, folder, network):
     FeatureStore.open(store, network)
 
 
-def test_mistakes_are_told(tmp_path, folder, network):
+def test_mistakes_are_reported(tmp_path, folder, network):
     (tmp_path / "flat").mkdir()
     picture(tmp_path / "flat" / "0.png", 0)
     for images, out, options, message in (

@@ -32,7 +32,7 @@ def test_workers_change_nothing(tmp_path, folder, network):
     assert contents(tmp_path / "here") == contents(tmp_path / "workers")
 
 
-def test_the_death_of_a_worker_is_told_and_what_is_done_is_kept(tmp_path, folder, network, monkeypatch):
+def test_the_death_of_a_worker_is_reported_and_what_is_done_is_kept(tmp_path, folder, network, monkeypatch):
     """As the kernel does when memory runs out: here once the class `five` is written, at the last photo of all."""
     here, open_photo, kept = os.getpid(), PhotoTransform.open, tmp_path / "store" / "features" / "five"
 

@@ -71,7 +71,7 @@ SPREAD = 2_654_435_761  # hypothesis likes small numbers: times this, they are a
 # -- damage --------------------------------------------------------------------------------------------------------
 
 
-def test_a_missing_block_is_told(tmp_path, folder, network):
+def test_a_missing_block_is_reported(tmp_path, folder, network):
     """As in a copy that is not complete: neither fewer photos nor rows of whatever was in memory."""
     build_store(folder, tmp_path / "store", network, **QUIET)
     block_paths(tmp_path / "store", "nine")[0].unlink()
@@ -96,7 +96,7 @@ def test_relabelled_and_in_part(tmp_path, folder, network):
 
 @settings(deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
-def test_a_changed_bit_is_told_or_does_not_matter_and_a_second_run_mends_it(tmp_path, folder, network, data):
+def test_a_changed_bit_is_reported_or_does_not_matter_and_a_second_run_mends_it(tmp_path, folder, network, data):
     """In any file of the store."""
     store = tmp_path / "store"
     if not store.exists():

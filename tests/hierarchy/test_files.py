@@ -132,7 +132,7 @@ def test_csv_with_wordnet_ids_needs_no_names(load):
         ("id,name,parent\na,A,\n".encode("utf-16"), "pets.csv:1: this is UTF-16 text. Save it as UTF-8"),
     ],
 )
-def test_csv_mistakes_are_told_with_file_and_line(refusal, content, says):
+def test_csv_mistakes_are_reported_with_file_and_line(refusal, content, says):
     assert says in refusal(content)
 
 
@@ -264,8 +264,8 @@ def test_json_children_may_be_mere_names_and_may_have_two_places(load):
         ("[]", "pets.json: contains no classes"),
         ('[\n{"id": 1,}]', "pets.json:2: not valid JSON"),
         ('[{"name": "a"},\n{"name": "b", "children": ["|c"]}]', "pets.json:2: the id is empty."),
-        ('[{"name": "a"},\n{"name": "\\ud800"}]', "pets.json: contains half a character"),
-        ('[{"name": "a", "id": ' + "1" * 5000 + "}]", "pets.json: a number in it has thousands of digits."),
+        ('[{"name": "a"},\n{"name": "\\ud800"}]', "pets.json: cannot be read"),
+        ('[{"name": "a", "id": ' + "1" * 5000 + "}]", "pets.json: cannot be read"),
         ('[{"name": "a"},\n\n{"parent": "a"}]', 'pets.json:3: a node needs "id" or "name"; its keys are parent.'),
         ('[{"name": "a"},\n{"name": true}]', 'pets.json:2: "name" must be text or a list of texts, not true.'),
         (
@@ -285,7 +285,7 @@ def test_json_children_may_be_mere_names_and_may_have_two_places(load):
         (b'[{"name": "\xff"}]', "pets.json:1: byte 0xff at offset 11 is not UTF-8"),
     ],
 )
-def test_json_mistakes_are_told_with_file_and_line(refusal, content, says):
+def test_json_mistakes_are_reported_with_file_and_line(refusal, content, says):
     assert says in refusal(content, "pets.json")
 
 
@@ -320,7 +320,7 @@ def test_edge_file(load, content):
         (b"a,b\n\xe9,b\n", "pets.txt:2: byte 0xe9"),
     ],
 )
-def test_edge_file_mistakes_are_told_with_file_and_line(refusal, content, says):
+def test_edge_file_mistakes_are_reported_with_file_and_line(refusal, content, says):
     assert says in refusal(content, "pets.txt")
 
 

@@ -69,7 +69,7 @@ def test_by_command_line(folder):
     spaniel = ("add", "bundle", "--name", "spaniel", "--parent", "dog", "--out", "grown")
     refused = run_command(*spaniel)
     assert refused.code == 1 and not is_imported() and not Path("grown").exists()
-    assert f"the method {NAME} is not part of unseen: to run its code" in refused.err
+    assert f"names the method {NAME}, which is not part of unseen" in refused.err
     assert str(folder / "own_method.py") in refused.err and "--trust-code" in refused.err
 
     trusted = run_command(*spaniel, "--trust-code", "--json")
@@ -93,7 +93,7 @@ def test_by_python(folder, tmp_path, caplog):
     assert model.export("torch", tmp_path / "model.safetensors")["classes"] == len(PARENTS)
     with pytest.raises(UnseenError, match="pass trust_code=True"):
         model.add("spaniel", parents=["dog"])
-    with pytest.raises(UnseenError, match="importing own_method first will do as well"):
+    with pytest.raises(UnseenError, match="import own_method first, in Python"):
         model.explain("cat")
     assert not is_imported()
 

@@ -41,6 +41,6 @@ def test_the_name_of_a_built_in_method_is_taken():
         ("no_such_module:Nearest", "there is no Python module 'no_such_module' here"),
     ],
 )
-def test_a_wrong_name_is_told(name, words):
+def test_a_wrong_name_is_reported(name, words):
     with pytest.raises(UnseenError, match=words):
         get_method(name)

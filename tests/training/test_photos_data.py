@@ -102,7 +102,7 @@ def test_the_digest_tells_lists_apart(folder, tmp_path):
 # -- mistakes --------------------------------------------------------------------------------------------------------
 
 
-def test_what_is_not_there_is_told(tmp_path):
+def test_what_is_not_there_is_reported(tmp_path):
     with pytest.raises(UnseenError, match="there is no such folder"):
         open_photo_set(tmp_path / "nowhere", SEEN)
     with pytest.raises(UnseenError, match="has no class folders"):

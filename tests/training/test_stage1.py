@@ -156,7 +156,7 @@ def test_other_weights_for_the_built_in_network_are_remembered(tmp_path):
 # -- what is told --------------------------------------------------------------------------------------------------
 
 
-def test_classes_without_vectors_are_told(tree, log):
+def test_classes_without_vectors_are_reported(tree, log):
     tree.write_text(TREE + "q,qqxzv,tool\n")
     network = from_module(TinyNetwork(3), ["dog", "cat", "saw"], PhotoTransform(32))
     train(tree, network, "structural", "glove")
@@ -167,7 +167,7 @@ def test_classes_without_vectors_are_told(tree, log):
 
 
 @pytest.mark.slow
-def test_what_a_file_restates_is_told(tmp_path, log):
+def test_what_a_file_restates_is_reported(tmp_path, log):
     file = tmp_path / "new.csv"
     file.write_text(f"id,name,parent\n{DOG},dog,\npup,pup,{DOG}\n")
     network = small_network()
@@ -204,7 +204,7 @@ def test_seen_classes_that_the_hierarchy_lacks(tree, log):
         train(tree, from_module(TinyNetwork(2), ["x", "y"], PhotoTransform(32)), "structural", "glove")
 
 
-def test_nan_weights_are_told():
+def test_nan_weights_are_reported():
     network = small_network()
     torch.nn.init.constant_(network.get_classifier().weight, float("nan"))
     with pytest.raises(UnseenError, match="classifiers hold NaN or infinity: check its weights file"):
@@ -227,7 +227,7 @@ def test_nan_weights_are_told():
         ({"method": "eszsl"}, "learns from photos of seen classes"),
     ],
 )
-def test_mistakes_are_told_before_the_work(options, says):
+def test_mistakes_are_reported_before_the_work(options, says):
     with pytest.raises(UnseenError, match=says):
         small_bundle(**({"method": "structural"} | options))
 
@@ -240,7 +240,7 @@ class Stop(Exception):
 
 
 @pytest.mark.parametrize("seed", [-1, 2**63])
-def test_a_seed_that_no_generator_takes_is_told(seed):
+def test_a_seed_that_no_generator_takes_is_reported(seed):
     with pytest.raises(UnseenError, match="the seed must be an integer from 0"):
         Run(seed=seed)
 
@@ -263,14 +263,14 @@ def test_a_bundle_that_is_replaced_stays_whole_until_the_end(tmp_path, monkeypat
 
 
 @needs_proc
-def test_a_place_that_cannot_be_written_is_told_before_the_work(monkeypatch):
+def test_a_place_that_cannot_be_written_is_reported_before_the_work(monkeypatch):
     monkeypatch.setattr("unseen.training.stage1.class_vectors", None)  # the work must not begin
     with pytest.raises(UnseenError, match="cannot write to /proc"):
         small_bundle("structural", out="/proc/bundle")
 
 
 @pytest.mark.slow
-def test_a_full_disk_is_told_and_leaves_nothing(tmp_path):
+def test_a_full_disk_is_reported_and_leaves_nothing(tmp_path):
     """A limit on the size of files stands in for a full disk: the operating system refuses to write on."""
     script = f"""
 import resource

@@ -182,7 +182,7 @@ def test_an_unknown_class_is_refused_or_left_out(folder, tmp_path, caplog):
     assert_same_weights(tuned, tune(folder))
 
 
-def test_a_class_without_photos_is_told(folder, tmp_path, caplog):
+def test_a_class_without_photos_is_reported(folder, tmp_path, caplog):
     caplog.set_level("INFO", "unseen")
     shutil.copytree(folder, tmp_path / "photos")
     for file in (tmp_path / "photos" / "tabby").iterdir():
@@ -219,7 +219,7 @@ def test_a_method_without_classifiers_is_refused(folder):
         tune(folder, bundle=bundle)
 
 
-def test_a_learning_rate_that_explodes_is_told(folder, tmp_path):
+def test_a_learning_rate_that_explodes_is_reported(folder, tmp_path):
     with pytest.raises(UnseenError, match="lower the learning rate"):
         tune(folder, tmp_path / "out", settings=replace(QUICK, learning_rate=1e12, freeze_batch_norm=True, epochs=9))
 

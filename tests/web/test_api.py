@@ -9,6 +9,7 @@ from fastapi.testclient import TestClient
 from PIL import Image
 
 from support.colours import PARENTS, SEEN, photo
+from unseen.answers.answer import SUPPORT
 from unseen.bundle import Bundle
 from unseen.web import guards, service
 from unseen.web.app import create_app
@@ -172,7 +173,9 @@ def test_rank_tells_the_place_of_watched_classes(client):
     scores = {label["id"]: label["score"] for label in answer["labels"]}
     for watched in answer["watched"]:
         assert watched["of"] == len(PARENTS)
-        better, level = ([s > scores[watched["id"]] + by for s in scores.values()] for by in (1e-6, -1e-6))  # but rounding
+        better, level = (
+            [s > scores[watched["id"]] + by for s in scores.values()] for by in (1e-6, -1e-6)
+        )  # but rounding
         assert 1 + sum(better) <= watched["place"] <= sum(level)
     assert client.post("/api/rank", json={"tokens": [token], "watch": ["nothing"]}).status_code == 404
 
@@ -406,3 +409,95 @@ def test_a_photo_teaches_a_new_class(client):
     assert client.post("/api/teach", json={"token": token, "name": "brick"}).status_code == 422
     assert client.post("/api/teach", json={"token": token, "id": "nothing"}).status_code == 404
     assert client.post("/api/teach", json={"token": "x", "id": "lake"}).status_code == 404
+
+
+# -- lists, the map, and what a page needs to begin -----------------------------------------------------------------
+
+
+def test_only_the_classes_of_a_list_compete(client):
+    answer = classify(client, photo("red"), among="cherry, ocean").json()
+    assert answer["classes"] == 2 and set(names(answer["photos"][0])) == {"cherry", "ocean"}
+    assert names(answer["photos"][0])[0] == "cherry"
+    assert [item["name"] for item in answer["listed"]] == ["cherry", "ocean"]
+    token = answer["photos"][0]["token"]
+    again = client.post("/api/rank", json={"tokens": [token], "among": "lake\nocean; ocean"}).json()
+    assert set(names(again["photos"][0])) == {"lake", "ocean"}
+    assert client.post("/api/rank", json={"tokens": [token]}).json()["classes"] == len(PARENTS)  # only for that answer
+
+
+def test_new_names_of_a_list_are_classes_of_that_answer(client):
+    answer = classify(client, photo("red"), among="redcurrant (fruit), ocean").json()
+    (new, _) = answer["listed"]
+    assert new["new"] and [parent["name"] for parent in new["parents"]] == ["fruit"]
+    assert names(answer["photos"][0])[0] == "redcurrant"
+    why = client.get(f"/api/explain/{new['id']}", params={"among": "redcurrant (fruit), ocean"})
+    assert why.status_code == 200 and client.get(f"/api/explain/{new['id']}").status_code == 404
+    wrong = classify(client, photo("red"), among="zorgblatt")
+    assert wrong.status_code == 400 and "zorgblatt (PARENT)" in wrong.json()["error"]
+
+
+def test_a_list_has_its_limits(client):
+    token = classify(client, photo()).json()["photos"][0]["token"]
+    many = ",".join(f"name {number}" for number in range(guards.MAX_LISTED + 1))
+    answer = client.post("/api/rank", json={"tokens": [token], "among": many})
+    assert answer.status_code == 422 and "too many" in answer.json()["error"]
+    assert client.post("/api/rank", json={"tokens": [token], "among": "x" * 30_000}).status_code == 422
+    assert client.post("/api/rank", json={"tokens": [token], "among": "a\u202eb"}).status_code == 422
+
+
+def test_compare_obeys_confidence_and_favour(client):
+    token = classify(client, photo("red")).json()["photos"][0]["token"]
+
+    def columns(**settings):
+        answer = client.post("/api/compare", json={"token": token, "k": 3, **settings}).json()
+        return answer["columns"][1]
+
+    assert columns()["labels"][0]["seen"] and not columns(balance=1)["labels"][0]["seen"]
+    assert columns(sure=0.3)["verdict"]["classes"] <= columns(sure=0.99)["verdict"]["classes"]
+    assert names(columns(among="lake, moss")) and set(names(columns(among="lake, moss"))) == {"lake", "moss"}
+
+
+def test_the_map_has_every_class_once_and_below_is_one_stretch(client):
+    world = client.get("/api/map").json()
+    places = client.get("/api/map/places", params={"start": 0, "count": 100}).json()["places"]
+    ids = [id for id, _ in places]
+    assert sorted(ids) == sorted(PARENTS) and len(world["marks"]) == len(PARENTS)
+    for id, mark in zip(ids, world["marks"], strict=True):
+        assert (mark == "s") == (id in SEEN)
+    for id in PARENTS:
+        start, size = client.get(f"/api/classes/{id}").json()["at"]
+        below = {id, *(child for child, parents in PARENTS.items() if id in parents)}
+        assert set(ids[start : start + size]) == (below if id != "thing" else set(PARENTS))
+    lit = classify(client, photo("red")).json()["photos"][0]["lit"]
+    assert all(node["at"] == client.get(f"/api/classes/{node['id']}").json()["at"] for node in lit)
+
+
+def test_an_added_class_gets_its_place_on_the_map(client):
+    client.post("/api/add", json={"name": "redcurrant", "parents": ["fruit"]})
+    start, size = client.get("/api/classes/fruit").json()["at"]
+    ids = [id for id, _ in client.get("/api/map/places", params={"start": start, "count": size}).json()["places"]]
+    assert set(ids) == {"fruit", "tomato", "cherry", "redcurrant"}
+
+
+def test_a_watched_class_says_what_it_is_folded_into(client):
+    token = classify(client, photo("red")).json()["photos"][0]["token"]
+    answer = client.post("/api/rank", json={"tokens": [token], "watch": ["fruit"]}).json()["photos"][0]
+    (watched,) = answer["watched"]
+    assert watched["say"] == "fruit" and 0 < watched["probability"] <= 1
+    folded = [guess["id"] for guess in answer["guesses"] if guess["id"] in ("fruit", "tomato", "cherry")]
+    assert watched["within"] in folded
+
+
+def test_one_request_has_all_that_a_page_needs(client, service):
+    start = client.get("/api/start").json()
+    assert start["local"] and start["run"] == service.run == client.get("/api/bundles").json()["run"]
+    assert {sample["file"] for sample in start["samples"]} >= {"temple.jpg", "raccoon.jpg"}
+    assert set(start["words"]["marks"]) == {"seen", "unseen", "guesswork", "link"}
+    assert set(start["words"]["support"]) == {word for word, _ in SUPPORT}
+
+
+def test_marks_and_words_of_support_agree(client):
+    for id in PARENTS:
+        one = client.get(f"/api/classes/{id}").json()
+        assert (one["mark"] == "guesswork") == (one["support"] == SUPPORT[-1][0])
+        assert (one["mark"] == "seen") == (id in SEEN)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
 
-from unseen.web.app import STATIC, create_app
+from unseen.web import STATIC, samples
+from unseen.web.app import create_app
 
 
 def test_own_names_are_answered_and_foreign_ones_are_not(client):
@@ -77,10 +77,10 @@ def test_the_page_sets_text_only_as_text():
 
 
 def test_every_sample_has_its_licence():
-    recorded = Path(STATIC / "samples" / "SAMPLES.md").read_text(encoding="utf-8")
-    samples = sorted((STATIC / "samples").glob("*.jpg"))
-    assert 4 <= len(samples) <= 8
-    for sample in samples:
-        line = next(line for line in recorded.splitlines() if line.startswith(f"| {sample.name} "))
-        assert "CC0" in line or "public domain" in line
-        assert sample.stat().st_size <= 40_000
+    recorded = {sample["file"]: sample for sample in samples()}
+    notice = (STATIC.parents[3] / "NOTICE").read_text(encoding="utf-8")
+    photos = list((STATIC / "samples").glob("*.jpg"))
+    assert 4 <= len(photos) <= 8 and {photo.name for photo in photos} == set(recorded)
+    for photo in photos:
+        assert recorded[photo.name]["licence"] in ("CC0", "public domain") and recorded[photo.name]["by"] in notice
+        assert photo.stat().st_size <= 40_000

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 
 from selenium.webdriver.common.keys import Keys
 
@@ -26,7 +27,7 @@ def test_the_server_is_gone_and_back(page):
     before = page.names()
     page.offline(True)
     page.find("#candidates-seen").send_keys(Keys.SPACE)
-    page.until("return !document.getElementById('gone').hidden")
+    page.until("return document.getElementById('gone')")
     assert "does not answer" in page.text("#gone")
     page.until("return document.getElementById('candidates-any').checked")  # the answers are still those for this
     assert page.names() == before and page.run("return location.search") == ""
@@ -34,7 +35,7 @@ def test_the_server_is_gone_and_back(page):
     page.until("return document.querySelector('.card .problem')?.textContent.includes('does not answer')")
     page.offline(False)
     page.click("#gone button")  # or wait: it asks by itself
-    page.until("return document.getElementById('gone').hidden")
+    page.until("return !document.getElementById('gone')")
     page.until("return document.querySelector('.card .problem')?.textContent.startsWith('This file')")  # sent again
     page.complaints()  # the browser logs what failed itself
 
@@ -65,6 +66,7 @@ def test_photos_answers_and_settings_survive_a_reload(page):
     assert page.names() == before and page.find("#candidates-unseen").is_selected()
     assert page.find("[data-focus=right]").get_attribute("aria-pressed") == "true"
     page.click("#forget")
+    page.click("#forget-really")
     page.driver.refresh()
     page.until("return document.body.dataset.ready")
     assert not page.all(".card")
@@ -93,12 +95,15 @@ def test_marks_make_a_score_and_answers_a_table(page):
     page.click("[data-focus=wrong]")
     assert page.text(".score-line") == "1 of 2 right, by your marks"
     table = page.run(
-        "const [{ table }, { toCsv }, { state }] = await Promise.all(['score', 'words', 'state'].map((name) =>"
-        " import(`/static/${name}.js`))); return toCsv(table(state.photos))"
+        "const [{ tableOf, toCsv }, { state }] = await Promise.all(['words', 'state'].map((name) =>"
+        " import(`/static/${name}.js`))); return toCsv(tableOf(state.photos))"
     )
     rows = list(csv.DictReader(io.StringIO(table)))
     assert [(row["photo"], row["mark"]) for row in rows] == [("cat.jpg", "wrong"), ("coffee.jpg", "right")]
-    assert rows[0]["guess 1"] == page.names()[0] and 0 < float(rows[0]["probability 1"]) <= 1
+    assert rows[0]["guess_1"] == page.names()[0] and 0 < float(rows[0]["guess_1_probability"]) <= 1
+    assert rows[0]["guess_1_id"] == page.ids()[0] and all(re.fullmatch("[a-z0-9_]+", name) for name in rows[0])
+    verdict = page.run("return import('/static/state.js').then(({ state }) => state.current.answer.verdict)")
+    assert (rows[0]["verdict"], rows[0]["verdict_id"]) == (verdict["say"], verdict["id"])
     formula = page.run("return import('/static/words.js').then(({ toCsv }) => toCsv([['=1+1', 'a \"b\", c']]))")
     assert formula == '\'=1+1,"a ""b"", c"\r\n'
 

@@ -21,7 +21,7 @@ def grow(page, name: str, parent: str) -> None:
 
 
 def take_out(page, name: str) -> None:
-    page.click(f'[aria-label="Remove {name}"]')
+    page.click(f'[aria-label="Undo: remove {name}"]')
     page.until("return document.querySelectorAll('.added-name').length === 0")
 
 
@@ -92,8 +92,9 @@ def test_teach_it_with_one_photo(page):
     kind.send_keys("rocket")
     page.until("return document.querySelector('.teach-kind [role=option] b')?.textContent === 'rocket'")
     kind.send_keys(Keys.ENTER)
-    page.until("return document.querySelector('#notice p')?.textContent === 'Learned from this photo: falcon nine.'")
+    page.until("return document.querySelector('#notice p')?.textContent === 'falcon nine: learned from 1 photo.'")
     page.settle()
+    assert "learned from 1 photo" in page.text(".answers-side")  # and never "never shown"
     assert "falcon nine" in page.text(".answers-side")
     page.click(".notice-action")  # undo
     names = "[...document.querySelectorAll('.card .answer .name')].map((one) => one.textContent)"
@@ -104,5 +105,5 @@ def test_teach_it_with_one_photo(page):
     page.find(".teach input").send_keys(Keys.ENTER)
     page.click("[data-view=grow]")
     page.until("return document.body.textContent.includes('Taught with your photos (1)')")
-    page.click("[aria-label='Remove space shuttle']")
+    page.click("[aria-label='Undo: remove space shuttle']")
     page.until("return !document.body.textContent.includes('Taught with your photos')")

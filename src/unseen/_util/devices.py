@@ -1,4 +1,4 @@
-"""What the machine gives: the device that torch computes on, threads, memory, and when garbage is collected."""
+"""The machine: the device that torch computes on, threads, memory, garbage collection."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def choose_device(name: str = "auto") -> torch.device:
 
 
 def thread_count(device: torch.device) -> int:
-    """Threads worth having for work on a device: those that torch would use on a CPU; one that feeds any other."""
+    """How many threads to use for a device: torch's number on a CPU, one to feed any other."""
     import torch
 
     return torch.get_num_threads() if device.type == "cpu" else 1
@@ -58,7 +58,7 @@ def separate_threads(count: int) -> Iterator[ThreadPoolExecutor]:
 
 
 def peak_memory_mb() -> float | None:
-    """The most memory this process has held so far, in MB; None if the system does not say."""
+    """Peak memory of this process, in MB; None if the system does not report it."""
     if resource is None:
         return None
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -66,7 +66,7 @@ def peak_memory_mb() -> float | None:
 
 
 def memory_mb() -> float | None:
-    """The memory this process holds now, in MB; None if the system does not say."""
+    """Memory of this process now, in MB; None if the system does not report it."""
     try:
         lines = Path("/proc/self/status").read_text().splitlines()
         return next(round(int(line.split()[1]) / 1024, 1) for line in lines if line.startswith("VmRSS:"))

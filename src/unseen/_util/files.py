@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import lzma
 import os
 import platform
 import secrets
@@ -28,8 +29,8 @@ try:
 except ImportError:  # Windows
     fcntl = None
 
-DAMAGE = (OSError, EOFError, ValueError, OverflowError, KeyError, IndexError, MemoryError, SyntaxError, RecursionError)
-DAMAGE += (RuntimeError, struct.error, zlib.error, zipfile.BadZipFile, tokenize.TokenError, SafetensorError)
+DAMAGE = (OSError, EOFError, ValueError, OverflowError, KeyError, IndexError, MemoryError, SyntaxError, RuntimeError)
+DAMAGE += (struct.error, zlib.error, lzma.LZMAError, zipfile.BadZipFile, tokenize.TokenError, SafetensorError)
 """What reading a damaged file raises, whatever its format; nothing that a mistake of ours would raise."""
 
 
@@ -220,3 +221,10 @@ def sha256(path: Path | str) -> str:
         while block := file.read(1 << 20):
             digest.update(block)
     return digest.hexdigest()
+
+
+def verified(path: Path, checksum: str, advice: str) -> Path:
+    """The path of a file that comes from elsewhere, if it has this SHA-256; else an error that says what to do."""
+    if sha256(path) != checksum:
+        raise UnseenError(f"{path}: not the expected file (sha256 {sha256(path)}). {advice}")
+    return path

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import repeat
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 from torch import Generator, Tensor, as_tensor, from_numpy, nn
 from torch.optim import Optimizer
@@ -47,8 +47,8 @@ class TrainingLoop(ABC):
     def __init__(self, run: Run, total: int, identity: dict[str, Any], processes: Processes):
         self.run, self.total, self.identity, self.processes = run, total, identity, processes
         self.step = 0  # steps that are done
-        self.begun = 0  # those of them that earlier processes did, and
-        self.spent = 0.0  # the seconds that these took
+        self.begun = 0  # steps that earlier processes did
+        self.spent = 0.0  # seconds that they took
         self.started = time.monotonic()
 
     @abstractmethod
@@ -57,7 +57,7 @@ class TrainingLoop(ABC):
 
     @abstractmethod
     def log(self) -> dict[str, str]:
-        """Write a record of the steps since the last one; return what the progress bar is to show."""
+        """Log the steps since the last record; return what the progress bar shows."""
 
     @abstractmethod
     def pack(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -65,14 +65,14 @@ class TrainingLoop(ABC):
 
     @abstractmethod
     def unpack(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
-        """Put back what `pack` gave."""
+        """Restore what `pack` returned."""
 
     def batches(self) -> Iterable[Any]:
-        """What the steps that are left are given, one each; by default nothing."""
+        """What each remaining step gets; by default None."""
         return repeat(None)
 
     def is_logged(self) -> bool:
-        """Whether the step just done is one to log; those with a checkpoint always are."""
+        """Whether to log the step just done; steps with a checkpoint are always logged."""
         return self.step % self.log_every == 0
 
     def is_enough(self) -> bool:
@@ -83,7 +83,7 @@ class TrainingLoop(ABC):
         """What follows a step and its record, such as a validation at the end of an epoch."""
 
     def seconds(self) -> float:
-        """Of the whole training, with those before an interruption."""
+        """Duration of the training, including the time before an interruption."""
         return self.spent + time.monotonic() - self.started
 
     def check_finite(self, loss: float) -> None:
@@ -115,19 +115,20 @@ class TrainingLoop(ABC):
                     raise UnseenError(f"stopped after {self.unit} {self.step} of {self.total}; {advice}")
 
     def _restore(self) -> None:
-        """Begin at the checkpoint where one is to be resumed, else at the first step."""
+        """Start from the checkpoint if the run resumes one, else from the first step."""
         run = self.run
         saved = load_checkpoint(run.folder, self.identity) if run.resume and run.folder is not None else None
         if saved is not None:
-            done = saved.facts[self.unit]
+            tensors, facts = saved
+            done = facts[self.unit]
             if done > self.total:
                 raise UnseenError(
                     f"the checkpoint in {run.folder} has {done} {self.unit}s already, more than the {self.total} asked "
                     f"for: ask for more, or {AGAIN}"
                 )
-            self.unpack(saved.tensors, saved.facts)
-            run.take_over(saved.facts["records"])
-            self.step, self.spent = done, saved.facts["seconds"]
+            self.unpack(tensors, facts)
+            run.take_over(facts["records"])
+            self.step, self.spent = done, facts["seconds"]
         digest = hashlib.sha256(json.dumps(self.identity).encode()).hexdigest()[:12]
         self.processes.agree((self.step, digest), "the checkpoint or the data")
         if self.processes.rank == 0:
@@ -142,21 +143,14 @@ class TrainingLoop(ABC):
         self.processes.wait()
 
 
-class Checkpoint(NamedTuple):
-    """What was saved: tensors and JSON facts."""
-
-    tensors: dict[str, Tensor]
-    facts: dict[str, Any]
-
-
 def save_checkpoint(folder: Path, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
     """Write tensors and JSON facts; where that fails, the earlier checkpoint stays as it was."""
     arrays = {name: tensor.detach().cpu().contiguous().numpy() for name, tensor in tensors.items()}
     write_arrays(folder / CHECKPOINT, KIND, arrays, facts)
 
 
-def load_checkpoint(folder: Path, identity: dict[str, Any]) -> Checkpoint | None:
-    """What was saved last, or None where nothing was. Refused unless it was made with the same `identity`."""
+def load_checkpoint(folder: Path, identity: dict[str, Any]) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
+    """Tensors and facts that were saved last, None without any. Refused if they were made with another `identity`."""
     path = folder / CHECKPOINT
     if not path.exists():
         return None
@@ -171,7 +165,7 @@ def load_checkpoint(folder: Path, identity: dict[str, Any]) -> Checkpoint | None
         raise UnseenError(
             f"{path} belongs to another training: {differences}. Use the same settings to continue it, or {AGAIN}"
         )
-    return Checkpoint({name: from_numpy(array) for name, array in arrays.items()}, facts)
+    return {name: from_numpy(array) for name, array in arrays.items()}, facts
 
 
 def pack_training(network: nn.Module, optimiser: Optimizer, generator: Generator) -> dict[str, Tensor]:
@@ -183,7 +177,7 @@ def pack_training(network: nn.Module, optimiser: Optimizer, generator: Generator
 
 
 def unpack_training(tensors: dict[str, Tensor], network: nn.Module, optimiser: Optimizer, generator: Generator) -> None:
-    """Put back what pack_training() took."""
+    """Restore what `pack_training` returned."""
     weights: dict[str, Tensor] = {}
     state: dict[int, dict[str, Tensor]] = {}
     for name, tensor in tensors.items():
@@ -208,8 +202,8 @@ def _flat(facts: dict[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def interruption() -> Iterator[Callable[[], bool]]:
-    """A function that says whether Ctrl-C or a termination came: the step under way is finished first, so that no
-    half-made update is saved. A second Ctrl-C does not wait."""
+    """A function that says whether Ctrl-C or SIGTERM arrived. The current step ends first, so that no half-made update
+    is saved; a second Ctrl-C stops at once."""
     came = threading.Event()
 
     def note(number, frame):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import logging
 import os
 import re
 import sys
@@ -17,6 +18,7 @@ from typing import Any
 
 from unseen.errors import UnseenError
 
+logger = logging.getLogger(__name__)
 LONGEST = 60  # characters of a slug: at most 240 bytes, which every file system takes
 NO_DEPENDENCIES = "torchvision==0.16.2 timm==1.0.30"  # as in the Makefile
 RESERVED = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])")  # no names of files on Windows
@@ -77,7 +79,7 @@ def count_of_photos(photos: int) -> str:
 
 
 def import_object(spec: str) -> Any:
-    """What `package.module:thing` names. Modules of the current folder are found, as `python -m` finds them."""
+    """The object that `package.module:thing` names. The current folder counts, as for `python -m`."""
     where, _, what = spec.partition(":")
     try:
         with _current_folder_importable():
@@ -107,6 +109,20 @@ def find_file(spec: str) -> str | None:
                 return None
             origin, folders = module.origin, module.submodule_search_locations
     return origin
+
+
+def check_trusted(spec: str, what: str, trust_code: bool, otherwise: str) -> None:
+    """Refuse to import `package.module:thing`, which a bundle names as `what`, if the user has not agreed to run it."""
+    module, file = spec.partition(":")[0], find_file(spec)
+    if file is None:
+        where = f"there is no Python module {module!r} here, nor is it installed"
+        raise UnseenError(f"{what}, but {where}: go to the folder where it lies, or {otherwise}")
+    if not trust_code:
+        raise UnseenError(
+            f"{what}, which is not part of unseen: loading it would import {module} from {file} and run it. If you "
+            f"trust that code, pass trust_code=True, on the command line --trust-code; or {otherwise}"
+        )
+    logger.info("Importing %s from %s.", module, file)
 
 
 @contextmanager

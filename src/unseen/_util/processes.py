@@ -60,7 +60,7 @@ class Processes(AbstractContextManager):
         return self
 
     def __exit__(self, kind, error, trace) -> None:
-        """The group stays until the process ends: once parted, its processes would not find each other again."""
+        """The group stays until the process ends: processes that leave it could not join again."""
 
     def parallel(self, model: nn.Module) -> nn.Module:
         """The model, its gradients averaged over the processes."""
@@ -70,11 +70,11 @@ class Processes(AbstractContextManager):
         return nn.parallel.DistributedDataParallel(model, device_ids=devices)
 
     def gather_gradients(self, model: Any, now: bool) -> AbstractContextManager:
-        """Within it a backward pass exchanges gradients only if `now`: once a step, however many batches it has."""
+        """A backward pass inside exchanges gradients only if `now`: once a step, not once a batch."""
         return nullcontext() if now or self.world == 1 else model.no_sync()
 
     def copy_first(self, tensors: Iterable[Tensor]) -> None:
-        """Give every process the first one's tensors: batch-norm's statistics, which each gathers for itself."""
+        """Copy the first process's tensors to all others: each process collects its own batch-norm statistics."""
         for tensor in tensors if self.world > 1 else ():
             dist.broadcast(tensor, 0)
 
@@ -97,29 +97,29 @@ class Processes(AbstractContextManager):
         return values
 
     def agree(self, value: Any, what: str) -> None:
-        """Refuse to go on where the processes do not see the same."""
+        """Raise unless the value is the same in all processes."""
         values = self.gather(value)
         if any(other != values[0] for other in values):
             seen = "; ".join(f"process {rank}: {other}" for rank, other in enumerate(values[:4]))
             raise UnseenError(f"the processes disagree on {what} ({seen}): all machines must see the same files")
 
     def wait(self) -> None:
-        """Until every process has come here."""
+        """Wait until every process gets here."""
         if self.world > 1:
             dist.barrier()
 
 
 def own_rank() -> int:
-    """Of this process among those that torchrun started; 0 without it."""
+    """The rank of this process under torchrun; 0 without it."""
     return int(os.environ.get("RANK", "0"))
 
 
 def join(store: Any, rank: int, world: int) -> dist.Store:  # pyright: ignore[reportPrivateImportUsage]
     """The part of torchrun's store that only the processes of this start use.
 
-    torchrun keeps one store however often it starts the processes anew, with the addresses that lost ones left there.
-    So the first process names a part of it, and gives the name to every process by a key that is new with each start,
-    until all have confirmed it.
+    torchrun keeps one store when it restarts the processes, and addresses of lost processes stay in it. So the first
+    process names a part of the store, and hands the name to each other process under a key that is new with every
+    start, until all have confirmed it.
     """
     name = key = uuid4().hex
     if rank > 0:
@@ -142,7 +142,7 @@ def shared(batch: torch.Tensor) -> torch.Tensor:
 
 
 def watch_workers(work: Callable[[], None], advice: str) -> None:
-    """Do `work`, which reads from worker processes; where one of them dies, an error says so, with `advice`."""
+    """Run `work`, which reads from worker processes; if one of them dies, raise an error with `advice`."""
     death = None
     try:
         work()
@@ -155,7 +155,7 @@ def watch_workers(work: Callable[[], None], advice: str) -> None:
 
 
 def _death(error: Exception) -> str | None:
-    """What torch says of a worker's death; None where `error` is about something else.
+    """torch's message about the death of a worker; None if `error` is about something else.
 
     torch raises it from a signal, wherever the program is then. A batch that the worker was handing over breaks off
     before that: then wait for the signal, or it would be raised somewhere later.

@@ -28,11 +28,11 @@ console = SafeConsole(stderr=True)
 
 @dataclass
 class Run:
-    """The circumstances of a fit: they do not change what is computed, but for the seed.
+    """How a fit is run. Only the seed changes the result.
 
     Args:
         folder: Where checkpoints and log.jsonl go; None keeps nothing on disk.
-        seed: From which all chance follows.
+        seed: The seed of all random numbers.
         device: cpu, cuda and the like; auto takes a GPU if there is one.
         resume: Continue from the checkpoint in `folder`.
         workers: Processes that read photos.
@@ -67,7 +67,7 @@ class Run:
             raise UnseenError(f"the number of workers must be 0 or more, not {self.workers}")
 
     def take_over(self, records: list[dict]) -> None:
-        """Take over the log of an interrupted run, and its clock with it."""
+        """Continue the log and the clock of an interrupted run."""
         self.records[:] = records
         self.spent = records[-1]["seconds"] if records else 0.0
 
@@ -83,7 +83,7 @@ class Run:
         return choose_device(self.device)
 
     def start_log(self) -> None:
-        """Begin `log.jsonl` with what is known: a resumed run's log reads as one, a new run's starts empty."""
+        """Start `log.jsonl` with the records so far: a resumed run's log reads as one, a new run's is empty."""
         if self.folder is not None:
             lines = "".join(json.dumps(record) + "\n" for record in self.records)
             write_atomically(self.folder / "log.jsonl", lines.encode())

@@ -22,7 +22,7 @@ def visible(text: str) -> str:
     >>> visible("photo\x1b]52;c;cm0gLXJm\a.jpg")
     'photo\\u001b]52;c;cm0gLXJm\\u0007.jpg'
     """
-    return CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return CONTROLS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 class SafeConsole(Console):

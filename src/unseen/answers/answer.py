@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
+from unseen.answers.choice import none_of
 from unseen.answers.probability import LIKELY, SURE, NodeProbabilities, Verdict
 from unseen.answers.words import training_in_words, words_of
 from unseen.errors import UnseenError
@@ -103,6 +104,7 @@ class Answer(Sequence[Label]):
     verdict: Verdict  # the most informative node that the photo shows with the confidence asked for
     guesses: tuple[Guess, ...] = ()  # the labels as a person would read them, without repetitions
     calibrated: bool = False  # whether the probabilities were fitted on photos (`unseen calibrate`)
+    none: float | None = None  # in a list: that the photo shows none of it, if half of the photos do not
     # The probabilities of all nodes of the hierarchy that are worth mentioning.
     nodes: NodeProbabilities | None = field(default=None, repr=False, compare=False)
 
@@ -128,6 +130,7 @@ class Answer(Sequence[Label]):
             "labels": [label.as_dict() for label in self.labels],
             "guesses": [guess.as_dict() for guess in self.guesses],
             "calibrated": self.calibrated,
+            **({} if self.none is None else {"none": self.none}),
         }
 
 
@@ -153,13 +156,14 @@ def answer_features(
     bundle: Bundle, scorer: Scorer, features: np.ndarray, k: int, seen_shift: float | None, confidence: float
 ) -> Iterator[Answer]:
     """An answer for each row of features (n x D), with its k best labels."""
-    sums, calibrated = scorer.sums, scorer.numbers is not None and seen_shift is None
+    sums, calibrated = scorer.sums, scorer.calibrated and seen_shift is None
     for start in range(0, len(features), BLOCK):
         block = features[start : start + BLOCK]
         scores = scorer.scores(block, seen_shift)
         probabilities = scorer.to_probabilities(scores, seen_shift)
-        masses = sums(probabilities)
-        nodes = scorer.verdicts(masses, confidence, seen_shift)
+        masses, cautious = scorer.to_nodes(probabilities, seen_shift)
+        nodes = scorer.verdicts(cautious, confidence, seen_shift)
+        none = none_of(scorer, block, seen_shift)
         for photo, columns in enumerate(scorer.best(scores, FOLDED * k)):
             rows, values = scorer.columns[columns], scores[photo, columns]
             if calibrated or scorer.prior:  # labels show the method's scores
@@ -173,6 +177,7 @@ def answer_features(
                 verdict=make_verdict(scorer, probabilities[photo], masses[photo], int(nodes[photo])),
                 guesses=fold(bundle.hierarchy, labels, above, shares, k),
                 calibrated=calibrated,
+                none=none[photo],
                 nodes=NodeProbabilities(sums, masses[photo]),
             )
 

@@ -19,7 +19,6 @@ from unseen.photos.reading import Source, read_photo
 from unseen.photos.transforms import PhotoTransform
 
 if TYPE_CHECKING:
-    from unseen.bundle import Bundle
     from unseen.networks.base import Network
 
 
@@ -29,7 +28,7 @@ class Neighbour:
 
     id: str
     name: str
-    share: float  # part of the whole that this seen class gives, 0..1 over those listed and those not
+    share: float  # of its classifier that this seen class gives; the shares of all seen classes sum to 1
     similarity: float | None  # cosine of its known classifier with the predicted one
     path: tuple[str, ...]  # ids from the explained class over the lowest common ancestor to this one
 
@@ -92,7 +91,8 @@ def _similarity(bundle: Bundle, row: int) -> np.ndarray | None:
 
 def _shares(bundle: Bundle, row: int, similarity: np.ndarray | None) -> np.ndarray:
     """The share of each seen class (M), summing to 1: from the method, or else from the similarity of classifiers."""
-    known = bundle.make_method().shares(bundle.problem(), bundle.solution.state, row)
+    with bundle.reading_state():
+        known = bundle.make_method().shares(bundle.problem(), bundle.solution.state, row)
     if known is not None:
         weights = np.abs(known)
     elif similarity is not None:
@@ -190,8 +190,7 @@ def look_at_cells(network: Network, pixels: torch.Tensor) -> tuple[np.ndarray, t
 
 
 def points_of_cells(projection: Any, cells: np.ndarray) -> np.ndarray:
-    """n x E: what each cell gives to the photo's point, which is their mean. What depends on the whole photo (its
-    length) is taken from the whole."""
+    """n x E: what each cell gives to the photo's point, which is their mean; a length is that of the photo's point."""
     if projection.kind == "append1":
         return projection(cells)
     if projection.kind == "linear":

@@ -18,9 +18,9 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -116,7 +116,7 @@ def find_list(bundle: Bundle, entries: Iterable[Entry]) -> tuple[Bundle, list[Li
     looks = {text: look for text, look in looks.items() if text}
     if not looks:
         raise UnseenError("the list is empty: name some classes, as in 'okapi, quokka, wheelie bin'")
-    finder = _finders.get(bundle.hierarchy) or _finders.setdefault(bundle.hierarchy, SenseFinder(bundle.hierarchy))
+    finder = _finder(bundle.hierarchy)
     senses = {text: finder.senses(text) for text in looks}
     placed = _place(finder, {text: looks[text] for text, ids in senses.items() if not ids})
     listed: dict[str, Listed] = {}
@@ -221,7 +221,10 @@ class SenseFinder:
         return self._above[id]
 
 
-_finders: WeakKeyDictionary[Hierarchy, SenseFinder] = WeakKeyDictionary()
+@lru_cache(maxsize=4)
+def _finder(hierarchy: Hierarchy) -> SenseFinder:
+    """Of a hierarchy; those of the last few are kept."""
+    return SenseFinder(hierarchy)
 
 
 def split_hint(text: str) -> tuple[str, str]:

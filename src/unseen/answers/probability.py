@@ -4,7 +4,9 @@
              = (1 - g(x)) [(1 - h) softmax over unseen classes of  b * (score_c / spread(x) + common_c)
                            + h * climb_c(x)]                                                                  c unseen
     g(x)     = sigmoid(slope * (log sum_c exp(logit_c) - centre) + lean * odds(x) + offset)
-    P(v | x) = sum of p(c | x) over the candidate classes c at or below node v, or another one of its spoken name
+    m(v | x) = sum of p(c | x) over the seen classes c at or below node v, or another one of its spoken name
+             + the same over unseen classes * exp(-detail * bits(v)^2)
+    P(v | x) = sigmoid(stated_slope * logit m(v | x) + stated_offset)
 
 Logits are the network's own, scores the method's. The gate g is the probability that a photo shows a class that the
 network was trained on. It reads how strongly the network responds at all, and `odds`: whether the method, which has
@@ -12,7 +14,8 @@ scores for seen classes too, finds a seen or an unseen class more like the photo
 the photo's unseen scores; without it photos with strong features would look far too certain. `common` is how common a
 class's names are, centred and weighted (`answers.prior`), or 0 where the prior is uniform. `climb` lets the network's
 own softmax climb to the unseen classes above each seen one, halved with each step: a photo of a "dog" looks like one of
-some seen breed. A calibration fits the numbers (`bundle.records.ProbabilityNumbers`).
+some seen breed. `detail` knows that an unseen class may be one that nobody thought of: the more a node says, the more
+of its probability belongs to others beside it. A calibration fits the numbers (`bundle.records.ProbabilityNumbers`).
 """
 
 from __future__ import annotations
@@ -46,8 +49,8 @@ UNCALIBRATED = ProbabilityNumbers(
     climb=0.1,
     gate_slope=1.0,
     gate_centre=0.0,
-    gate_lean=0.5,
-    gate_offset=0.5,
+    gate_lean=0.4,
+    gate_offset=0.0,
     exponents=(0.6, 1.0, 1.7, 3.1, 7.7, 18.0, 55.0),
 )
 """What is usual: a fit starts from it. For a bundle that nobody calibrated only the exponents are used, since the rest
@@ -237,14 +240,45 @@ class NodeSums:
         """V: log2(C / c(v)), the bits that naming a node is worth; 0 for one that holds every candidate."""
         return np.log2(len(self.candidates) / self.sizes)
 
-    def __call__(self, probabilities: np.ndarray) -> np.ndarray:
-        """Of classes (n x C) -> of nodes (n x V)."""
+    def __call__(self, probabilities: np.ndarray, first: int | None = None) -> np.ndarray:
+        """Of classes (n x C) -> of nodes (n x V); with `first`, of that many of the classes only."""
         if len(probabilities) > WITHOUT_SCIPY:
-            return np.ascontiguousarray((self._to_nodes @ probabilities.T).T)
+            to_nodes = self._to_nodes if first is None else self._to_nodes[:, :first]
+            return np.ascontiguousarray((to_nodes @ probabilities[:, :first].T).T)
         sums = np.zeros((len(probabilities), len(self.nodes)), probabilities.dtype)
+        column, node = self._pairs if first is None else (part[: self._starts[first]] for part in self._pairs)
         for sum_, of_classes in zip(sums, probabilities, strict=True):
-            np.add.at(sum_, self._pairs[1], of_classes[self._pairs[0]])  # one after the other, as scipy adds
+            np.add.at(sum_, node, of_classes[column])  # one after the other, as scipy adds
         return sums
+
+
+def node_probabilities(
+    numbers: ProbabilityNumbers, sums: NodeSums, probabilities: np.ndarray, seen: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """P(v), and a cautious sum for the choice of a verdict (both n x V), from p (n x C), `seen` classes first."""
+    gate, of_seen = probabilities[:, :seen].sum(axis=1, keepdims=True), sums(probabilities, seen)
+    of_unseen = np.maximum(sums(probabilities) - of_seen, 0) if seen < probabilities.shape[1] else 0 * of_seen
+    mass, cautious = weigh(numbers.detail, of_seen, of_unseen, np.minimum(gate, 1), sums.information)
+    return state(numbers, mass), cautious
+
+
+def weigh(detail: float, seen: np.ndarray, unseen: np.ndarray, gate: np.ndarray, bits: np.ndarray) -> tuple[Any, Any]:
+    """m(v), and the least that it could be if the gate's log-odds were up to DOUBT higher or lower, from the sums over
+    seen and over unseen classes. A verdict that holds only if the photo shows a seen class, or only if it does not, is
+    no safe one."""
+    unseen = unseen * np.exp(-detail * bits**2).astype(unseen.dtype)
+    odds = np.exp(np.array([-DOUBT, DOUBT], unseen.dtype))
+    low, high = ((factor * seen + unseen) / (factor * gate + 1 - gate) for factor in odds)
+    return seen + unseen, np.minimum(low, high)
+
+
+def state(numbers: ProbabilityNumbers, mass: np.ndarray) -> np.ndarray:
+    """P(v), the probability that is stated, from m(v)."""
+    if numbers.stated_slope == 1 and numbers.stated_offset == 0:
+        return np.minimum(mass, 1)
+    inside = np.clip(mass, TINY, 1 - 1e-6)
+    odds = numbers.stated_slope * np.log(inside / (1 - inside)) + numbers.stated_offset
+    return (1 / (1 + np.exp(-np.clip(odds, -40, 40)))).astype(mass.dtype)
 
 
 class NodeProbabilities:
@@ -283,7 +317,8 @@ class NodeProbabilities:
 # -- verdicts --------------------------------------------------------------------------------------------------------
 
 CONFIDENCE = 0.9  # of a verdict if none is asked for
-START = 0.5  # bits: what an answer that tells nothing is worth, so that it can win
+START = 0.1  # bits: what an answer that tells nothing is worth, so that it can win
+DOUBT = 2.5  # log-odds by which the gate may be wrong
 FLOOR = 0.02  # a node below this probability is never a verdict
 USEFUL_BITS = 2.0
 """A verdict on more than a quarter of all classes ("whole", "organism", "artifact") says nothing useful; with few
@@ -296,11 +331,11 @@ SURE, LIKELY = 0.9, 0.7  # from which probability on a verdict is called so; bel
 class Verdict:
     """The most informative node that a photo shows with the confidence asked for:
 
-        verdict = argmax over nodes v of  (information(v) + 1/2) * P(v)^k        k: how careful, from the confidence
+        verdict = argmax over nodes v of  (information(v) + 1/10) * m(v)^k       k: how careful, from the confidence
 
     over nodes that a person would say, as somebody would choose for whom an answer is worth what it says, and only if
     it is right; the greater k, the more they fear to be wrong. Where saying nothing (0 bits, always right) is worth
-    more, the verdict is "unknown", and false.
+    more, the verdict is "unknown", and false. m(v) is the cautious sum of `weigh`.
 
     >>> print(Verdict("n02370806", "ungulate", "hoofed animal", 0.96, "sure", 345, ("animal", "hoofed animal")))
     sure: a hoofed animal (96 %)
@@ -352,12 +387,20 @@ def select_verdicts(sums: NodeSums, masses: np.ndarray, exponent: float | Sequen
     """n: each photo's verdict from `masses` (n x V): a place in `sums.nodes`, or -1 for "unknown"; several exponents:
     a row each."""
     photo, node = np.nonzero((masses >= FLOOR) & sums.can_be_said)
-    gain, log = np.log(sums.information[node] + START), np.log(masses[photo, node])
-    chosen = np.full((np.size(exponent), len(masses)), -1)
+    chosen = choose(photo, sums.information[node], masses[photo, node], exponent, len(masses))
+    return np.where(chosen < 0, -1, node[chosen] if len(node) else -1)
+
+
+def choose(
+    photo: np.ndarray, bits: np.ndarray, masses: np.ndarray, exponent: float | Sequence[float] | np.ndarray, photos: int
+) -> np.ndarray:
+    """Of nodes in any number, each of a photo: the place of each photo's best one, or -1 where none is good enough."""
+    gain, log = np.log(bits + START), np.log(masses)
+    chosen = np.full((np.size(exponent), photos), -1)
     for row, power in zip(chosen, np.ravel(exponent).tolist(), strict=True):
         value = gain + power * log
-        best = np.full(len(masses), math.log(START))  # of saying nothing
+        best = np.full(photos, math.log(START))  # of saying nothing
         np.maximum.at(best, photo, value)
-        winning = (value == best[photo]) & (value > math.log(START))
-        row[photo[winning][::-1]] = node[winning][::-1]  # of equal ones the first
+        winning = np.flatnonzero((value == best[photo]) & (value > math.log(START)))
+        row[photo[winning][::-1]] = winning[::-1]  # of equal ones the first
     return chosen if np.ndim(exponent) else chosen[0]

@@ -27,6 +27,7 @@ from unseen.answers.probability import (
     NodeSums,
     exponent,
     log_probabilities,
+    node_probabilities,
     plain_probabilities,
     select_verdicts,
     way_up,
@@ -153,20 +154,23 @@ class Scorer:
 
     def to_probabilities(self, scores: np.ndarray, seen_shift: float | None = None) -> np.ndarray:
         """Scores -> probabilities, both n x C; without a calibration, by a plain softmax."""
-        calibrated = self.numbers is not None and seen_shift is None
+        calibrated = self.calibrated and seen_shift is None
         return np.exp(scores) if calibrated else plain_probabilities(scores)
 
-    def masses(self, features: np.ndarray, seen_shift: float | None = None) -> np.ndarray:
-        """n x V: the probabilities of the nodes `sums.nodes`."""
-        return self.sums(self.probabilities(features, seen_shift))
+    def to_nodes(self, probabilities: np.ndarray, seen_shift: float | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """The probabilities of the nodes `sums.nodes`, and the cautious ones that verdicts are chosen by; n x V."""
+        if self.numbers is None or seen_shift is not None:
+            masses = self.sums(probabilities)
+            return masses, masses
+        return node_probabilities(self.numbers, self.sums, probabilities, self.groups[0].stop)
 
     def verdicts(
-        self, masses: np.ndarray, confidence: float | Sequence[float], seen_shift: float | None = None
+        self, cautious: np.ndarray, confidence: float | Sequence[float], seen_shift: float | None = None
     ) -> np.ndarray:
         """n: places among `sums.nodes`, -1 for "unknown"; for several confidences a row each."""
         numbers = self.numbers if self.numbers is not None and seen_shift is None else UNCALIBRATED
         powers = [exponent(numbers, one) for one in np.ravel(confidence).tolist()]
-        return select_verdicts(self.sums, masses, powers if np.ndim(confidence) else powers[0])
+        return select_verdicts(self.sums, cautious, powers if np.ndim(confidence) else powers[0])
 
     def best(self, scores: np.ndarray, k: int) -> np.ndarray:
         """n x k or fewer: the columns of the best candidates, best first; of equal ones the lowest row first."""
@@ -229,7 +233,7 @@ class Scorer:
         points = torch.from_numpy(self.projection(features))
         if not torch.isfinite(points).all():
             raise UnseenError("Features hold NaN or infinity: check the network and its weights.")
-        log = self.numbers is not None and seen_shift is None
+        log = self.calibrated and seen_shift is None
         if len(points) <= LEAST:
             work(slice(0, len(points)), self._scores(points, features if log else None))
             return
@@ -250,9 +254,8 @@ class Scorer:
                 for _ in pool.map(do, blocks):  # raises what went wrong
                     pass
 
-    def _scores(self, points: Tensor, features: np.ndarray | None) -> Tensor:
-        """n x C: points . classifiers, summed over pieces of DEPTH features in their order; with `features`,
-        log-probabilities."""
+    def _product(self, points: Tensor) -> Tensor:
+        """n x C: points . classifiers, summed over pieces of DEPTH features in their order."""
         photos = points.to(self.device, torch.float32)
         if len(photos) < LEAST:  # zeros follow
             photos = torch.cat([photos, photos.new_zeros(LEAST - len(photos), photos.shape[1])])
@@ -268,7 +271,11 @@ class Scorer:
                     out.addmm_(a, b)
                 else:
                     torch.mm(a, b, out=out)
-        scores = scores[: len(points)]
+        return scores[: len(points)]
+
+    def _scores(self, points: Tensor, features: np.ndarray | None) -> Tensor:
+        """n x C: the method's scores with the prior; with `features`, log-probabilities."""
+        scores = self._product(points)
         if features is not None and self.numbers is not None:
             with_one = np.ones((max(len(features), LEAST), features.shape[1] + 1), np.float32)
             with_one[: len(features), :-1] = features

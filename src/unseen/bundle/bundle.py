@@ -1,4 +1,4 @@
-"""A bundle: what training leaves, and all that the rest of the package reads; `bundle.file` has its one file.
+"""A bundle: the result of a training, which the rest of the package reads; `bundle.file` stores it in one file.
 
 Arrays are safetensors and the rest JSON: nothing in a bundle is ever executed, and it is checked on load. A bundle may
 name a module of the user's own, for its network or its method: it is imported only on `trust_code`.
@@ -7,6 +7,8 @@ name a module of the user's own, for its network or its method: it is imported o
 from __future__ import annotations
 
 import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timezone
 from functools import cached_property
@@ -17,8 +19,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unseen import __version__
+from unseen._util.files import DAMAGE
 from unseen.bundle.file import FORMAT, check_kinds, check_output, check_shapes, read_fields, write_bundle
-from unseen.bundle.records import CalibrationRecord, FinetuneRecord, NetworkInfo, Records, Taught, TrainingRecord
+from unseen.bundle.records import CalibrationRecord, FinetuneRecord, NetworkInfo, Taught, TrainingRecord, write_details
 from unseen.data import imagenet_21k
 from unseen.errors import UnseenError
 from unseen.hierarchy.core import Hierarchy
@@ -49,7 +52,7 @@ class Bundle:
     hierarchy: Hierarchy  # N nodes
     seen: np.ndarray  # M, int64: rows of the hierarchy, in the network's class order
     known: np.ndarray  # M x P, float32: the network's own classifiers of the seen classes, [weight, bias]
-    vectors: ClassVectors  # what is known of each node in numbers (N x S)
+    vectors: ClassVectors  # class vectors (N x S)
     solution: Solution  # the result of the method: classifiers (N x E) and projection (D -> E)
     method: str
     settings: dict[str, Any]  # of the method
@@ -57,7 +60,7 @@ class Bundle:
     seed: int = 0
     log: list[dict] = field(default_factory=list)  # of the training
     added: list[str] = field(default_factory=list)  # classes that were not there when it was trained
-    connecting: list[str] = field(default_factory=list)  # nodes that came along from WordNet to link those in
+    connecting: list[str] = field(default_factory=list)  # nodes of WordNet that link the added ones
     precision: str = "fp32"  # how the classifiers are stored: fp32 or fp16
     network_weights: dict[str, np.ndarray] | None = None  # finetuned ones
     training: TrainingRecord = field(default_factory=TrainingRecord)
@@ -74,15 +77,15 @@ class Bundle:
     def __len__(self) -> int:
         return len(self.hierarchy)
 
-    @property
+    @cached_property
     def ids(self) -> tuple[str, ...]:
         return self.hierarchy.ids
 
-    @property
+    @cached_property
     def seen_ids(self) -> list[str]:
         return [self.ids[row] for row in self.seen]
 
-    @property
+    @cached_property
     def is_seen(self) -> np.ndarray:
         """N, bool."""
         mask = np.zeros(len(self), dtype=bool)
@@ -127,7 +130,7 @@ class Bundle:
     def make_method(self, trust_code: bool = False) -> Method:
         """The method with its settings. One of your own must be registered in this process, or else be trusted:
         `trust_code` imports the module that the bundle names, and the log says which file that is."""
-        check_code(self.method, trust_code or self.trust_code)
+        check_code(self.method, self._where, trust_code or self.trust_code)
         try:
             return make_method(self.method, self.settings)
         except UnseenError as error:
@@ -218,7 +221,7 @@ class Bundle:
         check_output(Path(path), self.path or self.origin, overwrite)
 
     def save(self, path: str | Path, precision: str | None = None, overwrite: bool = False) -> Path:
-        """Write the bundle to one file, whole or not at all; another bundle there is replaced only on `overwrite`.
+        """Write the bundle to one file, completely or not at all; `overwrite` replaces another bundle there.
 
         `precision` is fp32 or fp16, by default what it was before. Only the classifiers are stored so, and no answer is
         computed in fp16.
@@ -237,14 +240,24 @@ class Bundle:
             bundle = cls(**read_fields(Path(path), verify), trust_code=trust_code)
             check_kinds(bundle)
             check_shapes(bundle)
-        except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RecursionError) as error:
+        except DAMAGE as error:
             raise UnseenError(f"{path} holds what no bundle does ({error}): train it again") from None
         return bundle
 
+    @contextmanager
+    def reading_state(self) -> Iterator[None]:
+        """Around what a method makes of the arrays that it left in a file: those of a forged one may be anything."""
+        try:
+            yield
+        except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError) as error:
+            if self.path is None and self.origin is None:
+                raise
+            where = f"bundle {self.path or self.origin}"
+            raise UnseenError(f"{where} holds what {self.method} cannot use ({error}): train it again") from error
+
     def header(self) -> dict[str, Any]:
         """Everything except arrays and classes, as `unseen info BUNDLE` shows it."""
-        coverage, fit = self.vectors.coverage, self.solution.record
-        records = Records(fit, self.training, self.finetuning, self.calibration, self.guessed, self.taught, self.prior)
+        coverage = self.vectors.coverage
         return {
             "format": FORMAT,
             "method": self.method,
@@ -259,7 +272,7 @@ class Bundle:
             "projection": {"kind": self.solution.projection.kind, "settings": self.solution.projection.settings()},
             "shape": list(self.solution.classifiers.shape),
             "precision": self.precision,
-            "details": records.to_details(),
+            "details": write_details(self.solution.record, self),
             "made": self.made,
         }
 

@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unseen._util.arrays import read_arrays, stored_checksum, write_arrays
-from unseen.bundle.records import NetworkInfo, Records
+from unseen.bundle.records import NetworkInfo, read_details
 from unseen.errors import UnseenError
 from unseen.hierarchy.core import Hierarchy
 from unseen.methods import Solution
+from unseen.methods.base import FitRecord
 from unseen.methods.projections import from_saved
 from unseen.vectors.class_vectors import ClassVectors, Coverage
 
@@ -108,7 +109,8 @@ def read_fields(path: Path, verify: bool = True) -> dict[str, Any]:
     if records["format"] != FORMAT:
         raise UnseenError(f"{path} was made by another version of unseen (format {records['format']}): train it again")
     classes = json.loads(arrays.pop("classes").tobytes())
-    details = Records.from_details(records["details"], _within("taught.", arrays))
+    details = read_details(records["details"], _within("taught.", arrays))
+    fit = details.pop("fit")
     hierarchy, names = Hierarchy.from_dict(classes["taxonomy"]), tuple(records["vectors"]["names"])
     parts = tuple(arrays[f"vectors.{i}"] for i in range(len(names)))
     return {
@@ -116,7 +118,7 @@ def read_fields(path: Path, verify: bool = True) -> dict[str, Any]:
         "seen": hierarchy.indices(classes["seen"]),
         "known": arrays["known"],
         "vectors": ClassVectors(parts, names, records["vectors"]["provenance"], Coverage.of(hierarchy, parts, names)),
-        "solution": _solution(records["projection"], arrays, details),
+        "solution": _solution(records["projection"], arrays, fit),
         "method": records["method"],
         "settings": records["settings"],
         "network": NetworkInfo(**records["backbone"]),
@@ -126,14 +128,9 @@ def read_fields(path: Path, verify: bool = True) -> dict[str, Any]:
         "connecting": classes["connecting"],
         "precision": records["precision"],
         "network_weights": _within("network.", arrays) or None,
-        "training": details.training,
-        "finetuning": details.finetuning,
-        "calibration": details.calibration,
-        "guessed": details.guessed,
-        "taught": details.taught,
-        "prior": details.prior,
         "made": records["made"],
         "path": path,
+        **details,
     }
 
 
@@ -163,13 +160,13 @@ def _within(prefix: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarr
     return {key[len(prefix) :]: array for key, array in arrays.items() if key.startswith(prefix)}
 
 
-def _solution(saved: dict, arrays: dict[str, np.ndarray], details: Records) -> Solution:
+def _solution(saved: dict, arrays: dict[str, np.ndarray], fit: FitRecord) -> Solution:
     classifiers = arrays["classifiers"]
     return Solution(
         classifiers=classifiers if _is_mapped(classifiers) else classifiers.astype(np.float32, copy=False),
         projection=from_saved(saved["kind"], _within("projection.", arrays), saved["settings"]),
         state=_within("state.", arrays),
-        record=details.fit,
+        record=fit,
         answers=arrays.get("answers"),
         trust=arrays.get("trust"),
     )
@@ -195,6 +192,12 @@ def check_kinds(bundle: Bundle) -> None:
         raise ValueError("a name is not a text, or has no end")
     if not all(isinstance(facts, dict) for facts in (bundle.settings, bundle.made, info.transform or {})):
         raise ValueError("settings that are not named")
+    sources, source = bundle.vectors.provenance, bundle.hierarchy.source
+    words = [one.get(key, "") for one in sources for key in ("kind", "name", "source", "mode")]
+    if len(sources) != len(bundle.vectors.parts) or not all(isinstance(word, str) for word in words):
+        raise ValueError("vectors of which nobody knows where they come from")
+    if not isinstance(source.get("added", 0), int) or not all(id in bundle.hierarchy for id in bundle.taught):
+        raise ValueError("classes that are not there")
     if not all(isinstance(record, dict) for record in bundle.log) or type(bundle.seed) is not int:
         raise ValueError("a log or a seed of another kind")
     degrees = [taught.trust for taught in bundle.taught.values() if taught.trust is not None]

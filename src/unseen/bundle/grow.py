@@ -1,4 +1,4 @@
-"""More classes for a finished bundle, fewer, or other names: predicted by the stored model, without training again.
+"""Add, remove and rename classes of a finished bundle without training: the stored method predicts new classifiers.
 
 A new class's classifier is what the fitted method predicts for it on the grown hierarchy. The classes that were there
 before keep theirs: adding one never moves the answers for the others against each other.
@@ -160,14 +160,17 @@ def _grown_solution(bundle: Bundle, method, hierarchy: Hierarchy, vectors: Class
     if not len(rows):
         return solution
     problem = bundle.problem(hierarchy, vectors)
-    predicted = method.predict(problem, solution.state, rows).astype(np.float32)
+    with bundle.reading_state():
+        predicted = method.predict(problem, solution.state, rows).astype(np.float32)
+        answers = _append(solution.answers, lambda: method.answers(problem, rows))
+        trust = _append(solution.trust, lambda: method.trust(problem, solution.state, rows))
     if not np.isfinite(predicted).all():
         raise UnseenError(f"{bundle.method} predicts NaN or infinity for the new classes: train the bundle again")
     return replace(
         solution,
         classifiers=np.concatenate([solution.classifiers, predicted], dtype=solution.classifiers.dtype),
-        answers=_append(solution.answers, lambda: method.answers(problem, rows)),
-        trust=_append(solution.trust, lambda: method.trust(problem, solution.state, rows)),
+        answers=answers,
+        trust=trust,
     )
 
 

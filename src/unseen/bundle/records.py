@@ -24,7 +24,7 @@ class NetworkInfo:
     checksum: str
     num_features: int
     class_ids: list[str]  # in the order of its outputs
-    layer: str | None = None  # the last linear layer, where the network does not tell
+    layer: str | None = None  # the last linear layer, where the user named it
     transform: dict[str, Any] | None = None  # how photos are prepared
     weights: str | None = None  # the file of weights, where they are the user's own
     finetuned: bool = False
@@ -59,8 +59,8 @@ class Holdout(Record):
 class TrainingRecord(Record):
     """What stage 1 took, with loading and hold-out check; `FitRecord` has what the method itself did."""
 
-    seconds: float | None = field(default=None, metadata={"key": "train_seconds"})  # those before an interruption too
-    peak_memory_mb: float | None = None  # None: the system does not tell
+    seconds: float | None = field(default=None, metadata={"key": "train_seconds"})  # before an interruption too
+    peak_memory_mb: float | None = None  # None: unknown on this system
     holdout: Holdout | None = field(default=None, metadata={"record": Holdout})
 
 
@@ -79,7 +79,7 @@ class FinetuneRecord(Record):
     epochs: int  # that were done
     steps: int  # how often the weights were changed
     photos: int  # to learn from
-    seconds: float  # those before an interruption too
+    seconds: float  # before an interruption too
     photos_per_s: float
     processes: int  # that worked on it together
     settings: dict[str, Any]  # of `unseen.FinetuneSettings`
@@ -110,6 +110,9 @@ class ProbabilityNumbers(Record):
     gate_lean: float  # weight of the method's seen/unseen log-odds in the gate
     gate_offset: float  # the balance between seen and unseen classes, as log-odds
     exponents: Sequence[float]  # for each of CONFIDENCES, how careful a verdict is
+    detail: float = 0.0  # how much less probable each squared bit makes a node, where its class is unseen
+    stated_slope: float = 1.0  # log-odds that are stated, of those that follow from the sums
+    stated_offset: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -140,7 +143,7 @@ class Taught:
     mean: np.ndarray  # D, float64: of the photos' features
     checksums: tuple[str, ...]  # one for each photo
     predicted: np.ndarray  # E, float32: the classifier before the first photo
-    trust: float | None = None  # in that classifier; None where the method cannot tell
+    trust: float | None = None  # in that classifier; None: the method has none
     answered: bool = True  # whether the method had an answer for the class
 
     @property
@@ -155,54 +158,35 @@ class Taught:
         return about if self.answered else about | {"answered": False}
 
 
-@dataclass(frozen=True)
-class Records:
-    """All that `details` holds."""
+def read_details(details: Mapping[str, Any], taught: Mapping[str, np.ndarray] | None = None) -> dict[str, Any]:
+    """What `write_details` gave, as fields of a bundle; `fit` is its solution's. `taught` has the arrays `mean` and
+    `predicted`, a row for each taught class. Keys that this version does not know stay with `fit`."""
+    rest, arrays = dict(details), taught or {}
+    finetuning, calibration = rest.pop("finetune", None), rest.pop("calibration", None)
+    keys = [item.metadata.get("key", item.name) for item in fields(TrainingRecord) if item.name != "extra"]
+    training = {key: rest.pop(key) for key in keys if key in rest}
+    rows = zip(rest.pop("taught", ()), arrays.get("mean", ()), arrays.get("predicted", ()), strict=True)
+    return {
+        "guessed": list(rest.pop("text_guessed", ())),
+        "prior": rest.pop("prior", None),
+        "taught": {
+            about["id"]: Taught(mean, tuple(about["checksums"]), row, about.get("trust"), about.get("answered", True))
+            for about, mean, row in rows
+        },
+        "training": TrainingRecord.from_json(training),
+        "finetuning": None if finetuning is None else FinetuneRecord.from_json(finetuning),
+        "calibration": None if calibration is None else CalibrationRecord.from_json(calibration),
+        "fit": FitRecord.from_json(rest),
+    }
 
-    fit: FitRecord
-    training: TrainingRecord
-    finetuning: FinetuneRecord | None
-    calibration: CalibrationRecord | None
-    guessed: list[str]
-    taught: dict[str, Taught] = field(default_factory=dict)
-    prior: dict[str, Any] | None = None  # of `unseen.answers.prior`, where the user stored one
 
-    @classmethod
-    def from_details(cls, details: Mapping[str, Any], taught: Mapping[str, np.ndarray] | None = None) -> Records:
-        """What `to_details` gave, with the arrays of what was `taught`: `mean` and `predicted`, a row for each class.
-
-        What this version does not know stays among the method's own facts.
-        """
-        rest, arrays = dict(details), taught or {}
-        finetuning, calibration = rest.pop("finetune", None), rest.pop("calibration", None)
-        keys = [item.metadata.get("key", item.name) for item in fields(TrainingRecord) if item.name != "extra"]
-        training = {key: rest.pop(key) for key in keys if key in rest}
-        rows = zip(rest.pop("taught", ()), arrays.get("mean", ()), arrays.get("predicted", ()), strict=True)
-        return cls(
-            guessed=list(rest.pop("text_guessed", ())),
-            prior=rest.pop("prior", None),
-            taught={
-                about["id"]: Taught(
-                    mean, tuple(about["checksums"]), row, about.get("trust"), about.get("answered", True)
-                )
-                for about, mean, row in rows
-            },
-            training=TrainingRecord.from_json(training),
-            finetuning=None if finetuning is None else FinetuneRecord.from_json(finetuning),
-            calibration=None if calibration is None else CalibrationRecord.from_json(calibration),
-            fit=FitRecord.from_json(rest),
-        )
-
-    def to_details(self) -> dict[str, Any]:
-        details = self.fit.to_json() | self.training.to_json()
-        if self.guessed:
-            details["text_guessed"] = self.guessed
-        if self.finetuning is not None:
-            details["finetune"] = self.finetuning.to_json()
-        if self.calibration is not None:
-            details["calibration"] = self.calibration.to_json()
-        if self.prior is not None:
-            details["prior"] = self.prior
-        if self.taught:
-            details["taught"] = [taught.to_json(id) for id, taught in self.taught.items()]
-        return details
+def write_details(fit: FitRecord, bundle: Any) -> dict[str, Any]:
+    """All records as JSON; what a bundle does not have is left out."""
+    details = {
+        "text_guessed": bundle.guessed,
+        "finetune": bundle.finetuning and bundle.finetuning.to_json(),
+        "calibration": bundle.calibration and bundle.calibration.to_json(),
+        "prior": bundle.prior,
+        "taught": [taught.to_json(id) for id, taught in bundle.taught.items()],
+    }
+    return fit.to_json() | bundle.training.to_json() | {key: part for key, part in details.items() if part}

@@ -126,14 +126,14 @@ def _apply(bundle: Bundle, changed: Mapping[str, Taught], taught: dict[str, Taug
             trust[row] = entry.trust
         if answers is not None:
             answers[row] = entry.answered or entry.photos > 0
-    doubt = usual_doubt(bundle, trust)
+    doubt = usual_doubts(bundle, trust)
     like, has_bias = Reference.of(_untaught_seen(bundle)), scores_with_bias(solution.projection)
     with_photos, is_seen = [row for row, entry in entries.items() if entry.photos], bundle.is_seen
     # A seen class competes with others that have no photos: it is weighed by itself.
     unseen, alone = [row for row in with_photos if not is_seen[row]], [[row] for row in with_photos if is_seen[row]]
     for rows in filter(None, [unseen, *alone]):
         of = [entries[row] for row in rows]
-        doubts = [SEEN_DOUBT if is_seen[row] else doubt for row in rows]
+        doubts = [SEEN_DOUBT if is_seen[row] else doubt[row] for row in rows]
         weights = [weigh(one.photos, d) if one.answered else 1.0 for one, d in zip(of, doubts, strict=True)]
         points = solution.projection(np.stack([one.mean for one in of]).astype(np.float32))
         classifiers[rows] = combine(np.stack([one.predicted for one in of]), points, weights, like, has_bias)
@@ -145,12 +145,13 @@ def _apply(bundle: Bundle, changed: Mapping[str, Taught], taught: dict[str, Taug
     return bundle.change(solution=solution, taught=kept, calibration=calibration)
 
 
-def usual_doubt(bundle: Bundle, trust: np.ndarray | None) -> float:
-    """The median over novel classes. One for all: classes whose photos weigh differently do not compare well."""
-    novel = bundle.is_novel & bundle.is_class
-    if trust is None or not novel.any():
-        return DOUBT
-    return max(1 - float(np.median(trust[novel])) ** 2, SEEN_DOUBT)
+def usual_doubts(bundle: Bundle, trust: np.ndarray | None) -> np.ndarray:
+    """N: for novel classes the median of theirs: classes whose photos weigh differently do not compare well. For those
+    above seen classes, of which much is known, their own."""
+    if trust is None:
+        return np.full(len(bundle), DOUBT)
+    doubt, novel = np.maximum(1 - trust.astype(np.float64) ** 2, SEEN_DOUBT), bundle.is_novel & bundle.is_class
+    return np.where(novel, np.median(doubt[novel]), doubt) if novel.any() else doubt
 
 
 def _untaught_seen(bundle: Bundle) -> np.ndarray:

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 COMMANDS = {
     "demo": ("classify", "See it work: predict 21,842 classifiers, check them, and label sample photos."),
     "classify": ("classify", "Label photos with any class, seen or unseen."),
+    "expect": ("classify", "Estimate how often a list of names will be answered rightly, without photos."),
     "serve": ("serve", "Open a local web page: drop photos, compare bundles, add classes."),
     "train": ("train", "Predict a classifier for every class of a hierarchy."),
     "evaluate": ("evaluate", "Measure Hit@k on photos sorted by class."),

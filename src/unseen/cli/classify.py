@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     Answers = Sequence[tuple[str, Answer]]  # each with the name of its photo
 
 
+NONE_SHOWN = 0.2  # from here on the command line mentions that a photo may show none of a list
 AMONG_HELP = (
     "Choose among these names only, between commas or in a file, one per line, with their looks behind a tab. Names "
     "that WordNet lacks become classes for this one call; 'crane (bird)' says which crane."
@@ -318,6 +319,8 @@ def show_answer(name: str, answer: Answer) -> None:
             mark,
         )
     stdout.print(table)
+    if answer.none is not None and answer.none >= NONE_SHOWN:
+        stdout.print(f"  none of these: [bold]{per_cent(answer.none)}[/bold]", soft_wrap=True)
 
 
 def _also(titles: Sequence[str]) -> str:
@@ -359,29 +362,76 @@ def _show_explanation(model: Model, reason: Explanation) -> None:
     stdout.print(table)
 
 
+@command(
+    "expect",
+    examples="""
+    unseen expect "okapi, quokka, wheelie bin, e-scooter"
+    unseen expect mine.txt
+    unseen expect mine.txt --bundle my-bundle --json
+    """,
+)
+def expect(
+    names: Annotated[str, Argument(help="Names between commas, or a file of them, as for `classify --among`.")],
+    bundle: Annotated[Path | None, Option(help="The bundle; the default one is made on first use.")] = None,
+    trust_code: options.TrustCode = False,
+    json_: JsonFlag = False,
+) -> None:
+    """Estimate how often a list of names will be answered rightly, and which of them will be confused; no photo is
+    needed. The estimate is too good for lists of very similar things, such as 25 small birds."""
+    from unseen.answers.choice import expect
+
+    model = prepare(bundle, "cpu", trust_code, names, "any")
+    expected = expect(model.bundle, model.candidates())
+    result = expected.as_dict() | {"among": [item.as_dict() for item in model.listed]}
+
+    def show() -> None:
+        stdout.print(str(expected), soft_wrap=True)
+        for a, b, share in expected.pairs[:5]:
+            pair = f"{expected.names[a]} and {expected.names[b]}"
+            stdout.print(f"  {escaped(pair)}: {per_cent(share)} of their photos", highlight=False)
+        worst = ", ".join(f"{expected.names[id]} ({per_cent(share)})" for id, share in expected.classes[:5])
+        stdout.print(f"  least often right: {escaped(worst)}", highlight=False, soft_wrap=True)
+
+    emit(result, json_, show)
+
+
 @command("demo", examples="unseen demo\nunseen demo --json")
 def demo(json_: JsonFlag = False) -> None:
-    """Predict classifiers for 21,842 classes from the 1,000 a network knows, check them, and name sample photos."""
+    """Name a photo of something that the network was never shown, and say why; then other samples, and a check."""
+    import numpy as np
+
     from unseen.training.settings import TrainSettings
     from unseen.training.stage1 import train
     from unseen.web import sample_photos
 
     started = time.monotonic()
-    say("[bold]1.[/bold] A classifier for every ImageNet class, from the hierarchy and the names")
+    say("[bold]1.[/bold] A classifier for every ImageNet class, from the hierarchy, the names and the looks")
     model = open_model(None, "auto")
     bundle, classes = model.bundle, int(model.bundle.is_class.sum())
     say(f"   {bundle.method}: {classes:,} classes, {len(bundle.seen):,} of them seen, in {escaped(model.bundle.path)}")
-
-    say("[bold]2.[/bold] A check without photos: hide a fifth of the seen classes and find their classifiers again")
-    held = train(settings=TrainSettings(holdout=0.2)).training.holdout
-    assert held is not None  # it was asked for
-    say(f"   own classifier first among {held.classes}: {held.hit_1} %, among the first five: {held.hit_5} %")
-
-    say("[bold]3.[/bold] Sample photos, over all classes")
     samples = sample_photos()
     features = model.features(samples)
     among_all, among_unseen = model.answers(features, 3), model.answers(features, 3, "unseen")
     photos = list(zip([sample.name for sample in samples], among_all, among_unseen, strict=True))
+    best = among_all[0][0]
+    story = {
+        "photo": samples[0].name,
+        "alone": bundle.hierarchy.name(bundle.seen_ids[int((bundle.head @ np.append(features[0], 1)).argmax())]),
+        "id": best.id,
+        "say": best.say,
+        "training": best.training,
+        "probability": best.probability,
+        "relatives": [near.name for near in model.explain(best.id, 3).neighbours],
+        "heat": model.heatmap(samples[0], best.id).cells.tolist(),
+    }
+    if not json_:
+        _tell_story(story)
+
+    say("[bold]3.[/bold] A check without photos: hide a fifth of the seen classes and find their classifiers again")
+    held = train(settings=TrainSettings(holdout=0.2)).training.holdout
+    assert held is not None  # it was asked for
+    say(f"   own classifier first among {held.classes}: {held.hit_1} %, among the first five: {held.hit_5} %")
+    say("[bold]4.[/bold] All samples, over all classes; it gets the raccoon wrong")
     result = {
         "bundle": str(bundle.path),
         "method": bundle.method,
@@ -389,12 +439,25 @@ def demo(json_: JsonFlag = False) -> None:
         "seen": len(bundle.seen),
         "holdout": held.to_json(),
         "seconds": round(time.monotonic() - started, 1),
+        "story": story,
         "photos": [
             {"photo": name} | answer.as_dict() | {"unseen": unseen.as_dict()["labels"]}
             for name, answer, unseen in photos
         ],
     }
     emit(result, json_, lambda: _show_demo(photos))
+
+
+def _tell_story(story: dict[str, Any]) -> None:
+    """What the network alone says, what it can say now, and the proof: the relatives, and where in the photo."""
+    say(f"[bold]2.[/bold] {story['photo']}, a photo of something that the network was never shown")
+    stdout.print(f"   the network alone says [green]{escaped(story['alone'])}[/green]")
+    known = f"[bold magenta]{escaped(story['say'])}[/bold magenta]"
+    stdout.print(f"   now its best guess is {known}, {per_cent(story['probability'])}: {story['training']}")
+    stdout.print(f"   put together from {escaped(', '.join(story['relatives']))}; what speaks for it in the photo:")
+    most = max(max(map(max, story["heat"])), 1e-9)
+    for row in story["heat"]:
+        stdout.print("      " + "".join(2 * " ░▒▓█"[round(4 * max(0.0, cell) / most)] for cell in row))
 
 
 def _show_demo(photos: list[tuple[str, Answer, Answer]]) -> None:

@@ -87,7 +87,7 @@ def evaluate(
 
 
 def number_or_text(typed: str | None) -> float | str | None:
-    """A number where it is one; what else it may be, such as `auto`, the library knows."""
+    """A number if it is one, else the text, such as `auto`."""
     try:
         return None if typed is None else float(typed)
     except ValueError:
@@ -118,6 +118,9 @@ def _show(result, per_class: bool) -> None:
             f"{figures['unseen']}, harmonic mean {figures['harmonic']}; recognised correctly: "
             f"{figures['seen_told_rightly']} % of seen photos, {figures['unseen_told_rightly']} % of unseen ones"
         )
+    if result.relation:
+        parts = [f"{name} {row['hit@1']:.1f} ({row['classes']:,})" for name, row in result.relation.items()]
+        show_line(f"Hit@1 by relation to the seen classes (classes): {', '.join(parts)}")
     if result.verdict:
         _show_verdicts(result)
     if per_class:
@@ -129,9 +132,12 @@ def _show(result, per_class: bool) -> None:
 
 def _show_verdicts(result) -> None:
     verdict, figures = result.verdict, result.hierarchical
+    right = (
+        "" if verdict["right"] is None else f"{verdict['right']:.1f} % of them right, {verdict['stated']:.1f} stated, "
+    )
     show_line(
-        f"verdicts at confidence {verdict['sure']:g}{'' if result.calibrated else ', not calibrated'}: "
-        f"{verdict['right']:.1f} % right, {verdict['information']:.2f} bits, {verdict['unknown']:.1f} % don't know\n"
+        f"verdicts at confidence {verdict['sure']:g}{'' if result.calibrated else ', not calibrated'}: on "
+        f"{verdict['told']:.1f} % of photos, {right}{verdict['information']:.2f} bits\n"
         f"hierarchical: precision@5 {figures['precision@5']:.1f} %, F1 {figures['f1']:.1f} %, mistakes "
         f"{'-' if figures['severity'] is None else figures['severity']} steps up, area {figures['area']:.3f}"
     )

@@ -31,6 +31,7 @@ WIDE = 10_000  # columns: no table is as wide
     unseen reproduce scalability
     unseen reproduce unseen-classes --photos photos/
     unseen reproduce awa2 --awa2 Animals_with_Attributes2
+    unseen reproduce everyday
     unseen reproduce xlsa17 --data xlsa17/data
     unseen reproduce all --photos photos/ --out results --quick
     torchrun --nproc-per-node 8 -m unseen reproduce all --imagenet-21k fall11 --imagenet-1k imagenet --out results
@@ -38,14 +39,14 @@ WIDE = 10_000  # columns: no table is as wide
     settings=OtherLengths,
 )
 def reproduce(
-    table: Annotated[str, Argument(help="A table's name (unseen-classes, generalised, ...), xlsa17, or all.")],
+    table: Annotated[str, Argument(help="A table's name (unseen-classes, ...), everyday, xlsa17, or all.")],
     settings: OtherLengths,
     photos: Annotated[Path | None, Option(help="Folder with unseen/, perhaps seen-train/, seen-val/.")] = None,
     imagenet_21k: Annotated[Path | None, Option(help="ImageNet-21K, DIR/<wnid>/*.")] = None,
     imagenet_1k: Annotated[Path | None, Option(help="ImageNet-1k with train/ and val/.")] = None,
     awa2: Annotated[Path | None, Option(help="AWA2 with JPEGImages/<class name>/.")] = None,
     data: Annotated[Path | None, Option(help="For xlsa17: DIR/<data set>/res101.mat and att_splits.mat.")] = None,
-    methods: Annotated[str | None, Option(help="For xlsa17: some of the methods, with commas.")] = None,
+    methods: Annotated[str | None, Option(help="For everyday, xlsa17: which methods, with commas.")] = None,
     out: Annotated[Path, Option(help="For bundles, features, results, report.")] = Path("runs/reproduce"),
     quick: Annotated[bool, Option(help="Few photos, short trainings: to see that all runs.")] = False,
     finetune_rate: Annotated[
@@ -65,14 +66,19 @@ def reproduce(
     Finished work is kept: run an interrupted command again and it continues. Tables share what they train.
     """
     from unseen._util.processes import Processes
+    from unseen.paper.everyday import EVERYDAY_LENGTHS, everyday_level
     from unseen.paper.report import write_report
     from unseen.paper.tables import Reproduction
     from unseen.paper.trainings import Trainings
 
+    chosen = None if methods is None else [name.strip() for name in methods.split(",")]
     if table == "xlsa17":
         if data is None:
             raise UnseenError("xlsa17 needs its files: name their folder with --data")
-        _attribute_benchmarks(data, methods, out, device, json_)
+        _attribute_benchmarks(data, chosen, out, device, json_)
+        return
+    if table == "everyday":
+        _everyday(Trainings(out, everyday_level(network), EVERYDAY_LENGTHS, device=device), chosen, json_)
         return
     names = ORDER if table == "all" else (load_recipe(table).name,)
     level = find_level(photos, imagenet_21k, imagenet_1k, awa2)
@@ -107,13 +113,20 @@ def reproduce(
     emit(result, json_, lambda: _show(result))
 
 
-def _attribute_benchmarks(data: Path, methods: str | None, out: Path, device: str, json_: bool) -> None:
+def _everyday(trainings: Any, methods: list[str] | None, json_: bool) -> None:
+    from unseen.paper.everyday import METHODS, run_everyday, table_of
+
+    result = run_everyday(trainings, methods or METHODS)
+    header, *rows = table_of(result)
+    emit(result, json_, lambda: show_figures([name.replace(" @", "\n@") for name in header], rows))
+
+
+def _attribute_benchmarks(data: Path, names: list[str] | None, out: Path, device: str, json_: bool) -> None:
     from unseen._util.files import write_atomically
     from unseen._util.run import Run
     from unseen.paper.compare import markdown
     from unseen.paper.xlsa17 import run_benchmarks, table_of
 
-    names = None if methods is None else [name.strip() for name in methods.split(",")]
     result = run_benchmarks(data, names, Run(device=device, show_progress=False))
     tables = [table_of(entry) for entry in result["datasets"]]
     notes = "\n".join(f"- {note}" for note in result["notes"])
@@ -182,15 +195,15 @@ def compare(
     draws: Annotated[int, Option(min=1, help="How often lists and taught photos are drawn, with --lists.")] = 10,
     out: Annotated[Path, Option(help="Where bundles and features are kept.")] = Path("runs/compare"),
     average: Annotated[str, Option(help="class or image.")] = "class",
-    markdown: Annotated[Path | None, Option(help="Also write the table there, as a page.")] = None,
+    markdown: Annotated[Path | None, Option(help="Write the table there, and figures by class beside it.")] = None,
     device: options.Device = "auto",
     json_: JsonFlag = False,
 ) -> None:
     """Train and evaluate all methods on the same features and candidates, and print one table."""
     from unseen._util.files import write_atomically
     from unseen.methods import method_names
+    from unseen.paper.compare import by_class_lines, named_verdicts, page, parse_method
     from unseen.paper.compare import compare as run
-    from unseen.paper.compare import named_verdicts, page, parse_method
     from unseen.paper.lists import METHODS, list_page, list_table, measure_lists
     from unseen.paper.plots import draw_lists, draw_verdicts
     from unseen.paper.trainings import Trainings
@@ -221,6 +234,8 @@ def compare(
     rows = run(trainings, names, networks, verdicts)
     if markdown is not None:
         write_atomically(markdown, page(rows, average, trainings, names, networks).encode())
+        lines = "\n".join(",".join(line) for line in by_class_lines(rows))
+        write_atomically(markdown.with_suffix(".csv"), f"{lines}\n".encode())
         for name, drawn in draw_verdicts(named_verdicts(rows)).items():
             write_atomically(markdown.parent / "plots" / f"{name}.svg", drawn)
     emit({"average": average, "methods": rows}, json_, lambda: _show_comparison(rows, average))

@@ -183,7 +183,11 @@ def _show_finetuned(result: dict) -> None:
 
 @command(
     "calibrate",
-    examples="unseen calibrate my-bundle --photos photos/seen-train --out calibrated",
+    examples="""
+    unseen calibrate my-bundle --photos photos/held-out --out calibrated
+    unseen calibrate my-bundle --photos photos/held-out --out calibrated --harm 2
+    unseen calibrate my-bundle --photos photos/held-out --out calibrated --reach 10
+    """,
     settings=CalibrateSettings,
 )
 def calibrate(
@@ -197,6 +201,7 @@ def calibrate(
 ) -> None:
     """Calibrate probabilities and verdicts on photos of seen classes, some of which are hidden.
 
+    The photos must not be those that the network was trained on: a few hundred of 20 classes or more.
     Also chooses a seen-shift (calibrated stacking) and a novelty threshold, the paper's two ways."""
     from unseen.model import load
 
@@ -209,20 +214,29 @@ def calibrate(
     emit(result, json_, lambda: _show_calibrated(result))
 
 
+FIGURES = ("told", "right", "stated", "information")  # of verdicts
+
+
 def _show_calibrated(result: dict) -> None:
     effect = result["effect"]
     seen, hidden = effect["seen"], effect["hidden"]
     stdout.print(
         f"[bold]{result['photos']:,} photos[/bold], {result['hidden_classes']} classes hidden at a time\n"
         f"seen photos among all classes, Hit@1: {seen['before_hit@1']} before, [bold]{seen['hit@1']}[/bold] after "
-        f"(the network alone {seen['network_hit@1']}; at most {result['harm']:g} points less were allowed)\n"
+        f"(the network alone {seen['network_hit@1']}), {seen['said@1']} with classes above the right one\n"
         f"photos of hidden classes, Hit@5: {hidden['before_hit@5']} before, [bold]{hidden['hit@5']}[/bold] after",
         soft_wrap=True,
     )
-    table = Table("confidence", "seen: right", "bits", "hidden: right", "bits")
+    curve = Table("log-odds for seen classes", "harm to seen photos", "reach of hidden classes")
+    for point in effect["balance"]:
+        if point["chosen"] or point["favour"] % 2 == 0:
+            mark = " <" if point["chosen"] else ""
+            curve.add_row(f"{point['favour']:g}{mark}", f"{point['harm']:.1f} %", f"{point['reach']:.1f} %")
+    stdout.print(curve)
+    table = Table("confidence", *(f"{kind}: {what}" for kind in ("seen", "hidden") for what in FIGURES))
     for row in effect["verdicts"]:
-        figures = [row[kind][key] for kind in ("seen", "hidden") for key in ("right", "information")]
-        table.add_row(f"{row['sure']:g}", *(f"{figure:.1f}" for figure in figures))
+        figures = [row[kind][what] for kind in ("seen", "hidden") for what in FIGURES]
+        table.add_row(f"{row['sure']:g}", *("-" if figure is None else f"{figure:.1f}" for figure in figures))
     stdout.print(table)
     stdout.print(
         f"seen-shift {result['seen_shift']:.4g} (harmonic mean {result['harmonic_on_hidden']} on hidden classes, "

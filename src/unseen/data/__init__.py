@@ -21,20 +21,14 @@ def data_file(name: str, verify: bool = True) -> Path:
     """The embedded file of that name, if it is what was released; `verify=False` only looks whether it is there."""
     path = FOLDER / name
     if not path.exists():
-        here = ", ".join(sorted(p.name for p in FOLDER.iterdir())) if FOLDER.is_dir() else "nothing"
-        raise UnseenError(f"{path}: there is no such embedded file (here: {here}). Is the installation complete?")
-    if verify and name != MANIFEST:
-        state = path.stat()
-        _verify_embedded(path, state.st_size, state.st_mtime_ns)
-    return path
-
-
-@cache
-def _verify_embedded(path: Path, size: int, modified: int) -> None:
-    """Compare with the manifest, once a process for an unchanged file."""
-    expected = {entry["file"]: entry["sha256"] for entry in manifest()}.get(path.name)
-    if sha256(path) != expected:
+        raise UnseenError(f"{path}: the embedded file is missing. Is the installation complete?")
+    if (
+        verify
+        and name != MANIFEST
+        and _checksum(path) != {entry["file"]: entry["sha256"] for entry in manifest()}.get(name)
+    ):
         raise UnseenError(f"{path}: is damaged (its checksum differs from the manifest's). Install unseen again.")
+    return path
 
 
 def manifest() -> list[dict]:
@@ -44,6 +38,17 @@ def manifest() -> list[dict]:
         return json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise UnseenError(f"{path}: is damaged ({error}). Install unseen again.") from None
+
+
+def _checksum(path: Path) -> str:
+    """Computed once a process for an unchanged file: lists are read often, and glove.6B.zip is large."""
+    state = path.stat()
+    return _checksum_of(path, state.st_size, state.st_mtime_ns)
+
+
+@cache
+def _checksum_of(path: Path, size: int, modified: int) -> str:
+    return sha256(path)
 
 
 @cache
@@ -118,6 +123,12 @@ ASSETS = {
         419_835,
         "the DGP authors' graph nodes (MIT)",
     ),
+    "tuxpaint-stamps-default_2022.06.04-1_all.deb": Asset(
+        "https://deb.debian.org/debian/pool/main/t/tuxpaint-stamps/tuxpaint-stamps-default_2022.06.04-1_all.deb",
+        "6db6c1bfc870a47f1499d6203b083522eacb57c5f9c87d468f2e92eb6d9d5f34",
+        160_880_444,
+        "Debian's package of Tux Paint's stamps, photos of everyday things (GPL-2)",
+    ),
 }
 
 
@@ -133,16 +144,16 @@ def find_asset(name: str) -> Path | None:
 
 def fetch_asset(name: str, download: bool = True) -> Path:
     """The asset, downloaded from its makers if it is not on this machine. Its checksum is verified either way."""
-    asset = ASSETS.get(name)
-    if asset is None:
-        raise UnseenError(f"{name!r} is not a known asset. Known: {', '.join(ASSETS)}.")
-    path = find_asset(name)
-    if path is not None:
-        _verify(path, asset)
-        return path
-    if not download:
-        raise UnseenError(f"{name} ({asset.what}) is not on this machine. {_advice(name, asset)}")
-    return _download(name, asset)
+    asset, path = ASSETS[name], find_asset(name)
+    if path is None:
+        if not download:
+            raise UnseenError(f"{name} ({asset.what}) is not on this machine. {_advice(name, asset)}")
+        return _download(name, asset)
+    actual = _checksum(path)
+    if actual != asset.sha256:
+        advice = f"Delete it, or put the file from {asset.url} in its place"
+        raise UnseenError(f"{path}: not the expected file: sha256 is {actual}, should be {asset.sha256}. {advice}.")
+    return path
 
 
 def _download(name: str, asset: Asset) -> Path:
@@ -174,20 +185,6 @@ class _BlockBar:
 
     def close(self) -> None:
         pass
-
-
-@cache
-def _checksum(path: Path, size: int, modified: int) -> str:
-    """sha256 once a process for an unchanged file: a list of a few hundred kB is read often, glove.6B.zip is large."""
-    return sha256(path)
-
-
-def _verify(path: Path, asset: Asset) -> None:
-    state = path.stat()
-    actual = _checksum(path, state.st_size, state.st_mtime_ns)
-    if actual != asset.sha256:
-        advice = f"Delete it, or put the file from {asset.url} in its place"
-        raise UnseenError(f"{path}: not the expected file: sha256 is {actual}, should be {asset.sha256}. {advice}.")
 
 
 def _advice(name: str, asset: Asset) -> str:

@@ -17,17 +17,21 @@ severity      where the first label is wrong: the height of the lowest node abov
               over such photos (mistake severity; Bertinetto et al. 2020)
 f1            of the nodes that a verdict claims (itself and all above it) and those that are true of the photo (its
               class and all above it), summed over photos; nodes that hold every candidate say nothing and do not count
-right         verdicts whose spoken name is true of the photo's class: a node that is called so is that class or above
-              it; and those that claim nothing
+told          photos with a verdict
+right         of these verdicts, those whose spoken name is true of the photo's class: a node that is called so is that
+              class or above it
+stated        the mean of the probabilities that these verdicts state
 information   log2(C / c(v)) of the verdicts, mean; 0 where nothing is claimed
-area          under the curve of right over information / log2(C), as the confidence asked for goes from little to
-              almost 1 (Deng et al. 2012, Goren et al. 2024); more specific than any verdict counts as never right
+area          under the curve of photos without a wrong verdict over information / log2(C), as the confidence asked for
+              goes from little to almost 1 (Deng et al. 2012, Goren et al. 2024); more specific than any verdict counts
+              as never right
+relation      Hit@k by how unseen classes relate to the seen ones: above, below, sibling or further
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -353,18 +357,65 @@ def reliability_bins(
     return {name: np.bincount(place, values, len(masses) * BINS).reshape(-1, BINS) for name, values in weights.items()}
 
 
-def verdict_figures(relations: Relations, table: RanksTable, nodes: np.ndarray) -> dict[str, float]:
-    """Per cent right and unknown, and the mean information in bits, of verdicts (n nodes, -1 for "unknown")."""
-    n, unknown = len(nodes), nodes < 0
-    right = unknown | relations.words.are_true(nodes, table["class"])
-    information = round(float(relations.information[nodes[~unknown]].sum()) / n, 3)
-    shares = {name: round(100 * int(of.sum()) / n, 2) for name, of in (("right", right), ("unknown", unknown))}
-    return {**shares, "information": information}
+def verdict_figures(
+    relations: Relations, table: RanksTable, nodes: np.ndarray, probabilities: np.ndarray
+) -> dict[str, float | None]:
+    """Of verdicts (n nodes, -1 for "unknown") and what they state: told, right and stated in per cent, and the mean
+    information in bits; None where there is no verdict."""
+    known = nodes >= 0
+    right = relations.words.are_true(nodes, table["class"])[known]
+    return {
+        "told": _percent(float(np.mean(known))),
+        "right": _percent(float(np.mean(right))) if known.any() else None,
+        "stated": _percent(float(np.mean(probabilities[known].astype(np.float64)))) if known.any() else None,
+        "information": round(float(relations.information[nodes[known]].sum()) / len(nodes), 3),
+    }
 
 
-def curve_figures(relations: Relations, table: RanksTable) -> list[dict[str, float]]:
+def curve_figures(relations: Relations, table: RanksTable) -> list[dict[str, float | None]]:
     """What verdicts of each confidence of SWEEP are worth."""
-    return [{"sure": c, **verdict_figures(relations, table, table["curve"][:, i])} for i, c in enumerate(SWEEP)]
+    return [
+        {"sure": c, **verdict_figures(relations, table, table["curve"][:, i], table["stated"][:, i])}
+        for i, c in enumerate(SWEEP)
+    ]
+
+
+RELATIONS = ("above", "below", "sibling", "further")
+
+
+def relations_to_seen(hierarchy: Hierarchy, seen: np.ndarray) -> np.ndarray:
+    """N, text: how each node relates to the seen classes (rows): the first of "seen", "above" one, "below" one,
+    "sibling" of one (a parent in common) and "further" that is true.
+
+    >>> hierarchy = Hierarchy.from_edges([("cat", "pet"), ("dog", "pet"), ("pug", "dog"), ("oak", "tree")])
+    >>> dict(zip(hierarchy.ids, relations_to_seen(hierarchy, hierarchy.indices(["dog"])).tolist()))
+    {'cat': 'sibling', 'pet': 'above', 'dog': 'seen', 'pug': 'below', 'oak': 'further', 'tree': 'further'}
+    """
+    is_seen, parent_of_seen = np.zeros((2, len(hierarchy)), bool)
+    is_seen[seen] = True
+    node, ancestor, _ = hierarchy.ancestor_pairs()
+    child, parent = hierarchy.edges()
+    parent_of_seen[parent[is_seen[child]]] = True
+    relation = np.full(len(hierarchy), "further", "<U7")
+    relation[child[parent_of_seen[parent]]] = "sibling"
+    relation[node[is_seen[ancestor]]] = "below"
+    relation[ancestor[is_seen[node]]] = "above"
+    relation[seen] = "seen"
+    return relation
+
+
+def relation_figures(table: RanksTable, ties: str = "realistic") -> dict[str, dict[str, float]]:
+    """Hit@1 and Hit@5 in per cent over photos of unseen classes, by relation; relations without a class left out."""
+    relation = relations_to_seen(table.hierarchy, np.flatnonzero(table.is_seen))[table["class"]]
+    figures = {}
+    for name in RELATIONS:
+        of = relation == name
+        if of.any():
+            labels, photos, sums = class_hits(
+                table["class"][of], table["greater"][of], table["equal"][of], (1, 5), ties
+            )
+            figures[name] = {"classes": len(labels), **average_hits(photos, sums, (1, 5))["image"]}
+    return figures
 
 
 def hierarchical_figures(relations: Relations, table: RanksTable) -> dict[str, float | None]:
@@ -390,12 +441,17 @@ def hierarchical_figures(relations: Relations, table: RanksTable) -> dict[str, f
     }
 
 
-def curve_area(points: list[dict[str, float]], candidates: int) -> float:
+def curve_area(points: Sequence[Mapping[str, Any]], candidates: int) -> float:
     """Each step of the curve by its mean; from nothing claimed, which is always right."""
     most = math.log2(max(candidates, 2))
-    places = sorted({(0.0, 1.0), *((p["information"] / most, p["right"] / 100) for p in points)})
+    places = sorted({(0.0, 1.0), *((p["information"] / most, not_wrong(p) / 100) for p in points)})
     specific, right = np.array(places).T
     return float(np.sum(np.diff(specific) * (right[1:] + right[:-1]) / 2))
+
+
+def not_wrong(figures: Mapping[str, Any]) -> float:
+    """Per cent of photos whose verdict is right or "unknown"."""
+    return 100 - figures["told"] * (100 - (figures["right"] or 0)) / 100
 
 
 def reliability_figures(table: RanksTable) -> list[dict[str, Any]]:

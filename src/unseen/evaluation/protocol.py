@@ -110,10 +110,11 @@ class Evaluation:
     curve: SeenUnseenCurve | None  # unseen over seen accuracy for every shift, where both kinds compete
     calibrated: bool  # whether classes were ranked by calibrated probabilities
     prior: str  # uniform, common, or with how many weights
+    relation: dict[str, dict[str, float]]  # classes and Hit@k by how unseen classes relate to seen ones
     table: RanksTable = field(repr=False)  # a row for each photo, of which all figures are functions
-    verdict: dict[str, Any] | None = None  # how often verdicts are right, and what they tell, in bits
+    verdict: dict[str, Any] | None = None  # how many photos have one, how often it is right, and what it is worth
     hierarchical: dict[str, Any] | None = None  # see `unseen.evaluation.metrics`
-    verdict_curve: list[dict[str, float]] | None = None  # `verdict` over many confidences
+    verdict_curve: list[dict[str, float | None]] | None = None  # `verdict` over many confidences
     reliability: list[dict[str, Any]] | None = None  # how often nodes of a probability are true
 
     def hits(self, ks: Sequence[int] = KS, ties: str = "realistic") -> dict[str, dict[str, float]]:
@@ -254,14 +255,15 @@ class _Ranking:
         assert confidence is not None  # or there were no relations
         scores = scorer.scores(features, shift)
         probabilities = scorer.to_probabilities(scores, shift)
-        masses = scorer.sums(probabilities)
-        verdict, *curve = scorer.verdicts(masses, [confidence, *SWEEP], shift)
+        masses, cautious = scorer.to_nodes(probabilities, shift)
+        verdict, *curve = scorer.verdicts(cautious, [confidence, *SWEEP], shift)
         for photo in np.flatnonzero(verdict >= 0):
             verdict[photo] = scorer.sums.most_probable(verdict[photo], probabilities[photo])
         nodes = np.append(scorer.sums.nodes, -1)  # the last one for "unknown"
-        rows["verdict"], rows["curve"] = nodes[verdict], nodes[np.array(curve)].T
-        known = np.minimum(masses[np.arange(len(rows)), verdict], 1) if masses.shape[1] else np.nan
-        rows["probability"] = np.where(verdict < 0, np.nan, known)
+        stated = np.append(np.minimum(masses, 1), np.full((len(rows), 1), np.nan, masses.dtype), axis=1)
+        photo, places = np.arange(len(rows)), np.array(curve).T
+        rows["verdict"], rows["curve"] = nodes[verdict], nodes[places]
+        rows["probability"], rows["stated"] = stated[photo, verdict], stated[photo[:, None], places]
         rows["best"] = -1
         best = scorer.columns[scorer.best(scores, FIRST)]
         rows["best"][:, : best.shape[1]] = best
@@ -278,7 +280,7 @@ class _Ranking:
         table = RanksTable(rows, names, bundle.hierarchy, self.scorer.rows, bundle.is_seen)
         hits, verdicts = metrics.hit_figures(table, settings.ks, settings.ties), {}
         if self.relations is not None:
-            figures = metrics.verdict_figures(self.relations, table, table["verdict"])
+            figures = metrics.verdict_figures(self.relations, table, table["verdict"], table["probability"])
             verdicts = {
                 "verdict": {"sure": settings.confidence, **figures, "images": len(table)},
                 "hierarchical": metrics.hierarchical_figures(self.relations, table),
@@ -305,6 +307,7 @@ class _Ranking:
             curve=curve,
             calibrated=self.scorer.calibrated and self.shift is None,
             prior=str(self.prior),
+            relation=metrics.relation_figures(table, settings.ties),
             table=table,
             **verdicts,
         )

@@ -7,7 +7,7 @@
     network_confidence     the network's largest probability over its own classes; with a novelty detector only
     verdict, probability   the node at the confidence asked for, -1 for "unknown"; these and the rest with verdicts only
     best                   the first five labels, -1 where there are fewer candidates
-    curve                  the verdict at each confidence of SWEEP
+    curve, stated          the verdict at each confidence of SWEEP, and its probability
     nodes, true, mass      by bins of probability: nodes that say something, those that are true, their probabilities
 
 Classes and nodes are rows of the hierarchy.
@@ -37,7 +37,8 @@ RANKS = [("class", np.int32), ("greater", np.int32), ("equal", np.int32), ("own_
          ("own_equal", np.int32), ("margin", np.float32)]  # fmt: skip
 NOVELTY = [("network_confidence", np.float32)]
 VERDICTS = [("verdict", np.int32), ("probability", np.float32), ("best", np.int32, (FIRST,)),
-            ("curve", np.int32, (len(SWEEP),)), ("nodes", np.int16, (BINS,)), ("true", np.int16, (BINS,)),
+            ("curve", np.int32, (len(SWEEP),)), ("stated", np.float32, (len(SWEEP),)),
+            ("nodes", np.int16, (BINS,)), ("true", np.int16, (BINS,)),
             ("mass", np.float64, (BINS,))]  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""A directed acyclic graph of ids with names and definitions. Thousands of classes share their name with another."""
+"""The class hierarchy, a directed acyclic graph. Its keys are ids: thousands of names belong to several classes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -81,7 +81,7 @@ class Hierarchy:
 
     @classmethod
     def trusted(cls, ids, lemmas, graph: paths.Graph, definitions=None, source=None, looks=None) -> Hierarchy:
-        """A hierarchy from parts that are known to be sound: nothing is checked."""
+        """A hierarchy from valid parts: nothing is checked."""
         hierarchy = cls.__new__(cls)
         hierarchy._fill(tuple(ids), tuple(lemmas), graph, definitions, source, looks)
         return hierarchy
@@ -100,7 +100,7 @@ class Hierarchy:
 
     @classmethod
     def load(cls, spec: str | Path) -> Hierarchy:
-        """What a user writes: imagenet, paper, wordnet, a file (.csv .tsv .json .txt), or both: "wordnet+my.csv"."""
+        """A built-in hierarchy (imagenet, paper, wordnet), a file (.csv .tsv .json .txt), or both: "wordnet+my.csv"."""
         from unseen.hierarchy.files import load
 
         return load(spec)
@@ -230,6 +230,10 @@ class Hierarchy:
 
     def edges(self) -> tuple[np.ndarray, np.ndarray]:
         """(child, parent): two int32[E] arrays of rows."""
+        return self._edges
+
+    @cached_property
+    def _edges(self) -> tuple[np.ndarray, np.ndarray]:
         return paths.edges_of(self._up)
 
     @cached_property
@@ -281,7 +285,7 @@ class Hierarchy:
         return paths.distances(self.indices(ids), self._up, self._down)
 
     def within_hops(self, seen_ids: Iterable[str], hops: int) -> list[str]:
-        """The classes at 1 to `hops` edges from the nearest of `seen_ids`, those themselves excluded."""
+        """The classes at 1 to `hops` edges from the nearest of `seen_ids`, without `seen_ids`."""
         distance = self.hops_from(seen_ids)
         return self._ids(np.flatnonzero((distance >= 1) & (distance <= hops)))
 
@@ -406,7 +410,7 @@ class Hierarchy:
     # --- what bundles keep --------------------------------------------------------------------------------------------
 
     def to_json(self) -> dict:
-        """All of it as plain JSON values. Definitions of WordNet and looks of the glossary are found by id again."""
+        """All of it as plain JSON values, except WordNet's definitions and the glossary's looks, found by id."""
         return {
             "format": FORMAT,
             "source": self.source,
@@ -421,22 +425,21 @@ class Hierarchy:
     @classmethod
     def from_dict(cls, saved: Mapping) -> Hierarchy:
         """The inverse of `to_json`, checked like any other input."""
-        if not isinstance(saved, Mapping) or saved.get("format") != FORMAT:
+        if saved.get("format") != FORMAT:
             raise UnseenError(f"Not a saved hierarchy of format {FORMAT}: was it made by another version of unseen?")
-        lists = [saved.get(key) for key in ("ids", "lemmas", "parent_ptr", "parent_idx")]
-        tables = [saved.get("definitions"), saved.get("source"), saved.get("looks", {})]
+        lists: list[Any] = [saved.get(key) for key in ("ids", "lemmas", "parent_ptr", "parent_idx")]
+        tables: list[Any] = [saved.get(key, {}) for key in ("definitions", "source", "looks")]
+        (ids, lemmas, ptr, idx), (definitions, source, looks) = lists, tables
         sound = all(isinstance(part, list) for part in lists) and all(isinstance(part, dict) for part in tables)
-        if not sound or {*map(type, saved["lemmas"])} - {list} or not all(map(_only_texts, (tables[0], tables[2]))):
+        if sound:
+            texts = [*definitions.values(), *looks.values()]
+            kinds = [(lemmas, list), (ptr, int), (idx, int), (texts, str)]
+            sound = (
+                all(set(map(type, parts)) <= {kind} for parts, kind in kinds) and max([*ptr, *idx], default=0) < 2**31
+            )
+        if not sound:
             raise UnseenError("The saved hierarchy is damaged: a part is missing or of the wrong kind.")
-        try:
-            graph = np.array(saved["parent_ptr"], np.int64), np.array(saved["parent_idx"], np.int64)
-        except (TypeError, ValueError, OverflowError) as error:
-            raise UnseenError(f"The saved hierarchy is damaged: its edges are not whole numbers ({error}).") from error
-        return cls(saved["ids"], saved["lemmas"], graph, saved["definitions"], saved["source"], saved.get("looks"))
-
-
-def _only_texts(table: Mapping) -> bool:
-    return not {*map(type, table.values())} - {str}
+        return cls(ids, lemmas, (np.array(ptr), np.array(idx, int)), definitions, source, looks)
 
 
 # --- whether a hierarchy is sound -------------------------------------------------------------------------------------

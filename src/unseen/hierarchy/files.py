@@ -71,7 +71,7 @@ def read_additions(path: str | Path, hierarchy: Hierarchy) -> list[Node]:
 
 
 def _with_additions(hierarchy: Hierarchy, path: Path) -> Hierarchy:
-    """A built-in hierarchy with the new classes of a file. Parents that it lacks come from WordNet.
+    """A built-in hierarchy with the new classes of a file. Missing parents come from WordNet.
 
     `source` records which WordNet nouns the file names as classes: they are possible answers, not only links.
     """
@@ -241,7 +241,7 @@ class Listing:
         return graph
 
     def _fill_names(self, base: Hierarchy | None = None) -> None:
-        """Classes without a name get those that their id has in `base` or WordNet; in an edge list, their id."""
+        """Classes without a name get the names of their id in `base` or WordNet; in an edge list, the id itself."""
         if not self.rows:
             raise UnseenError(f"{self.file}: contains no classes.")
         for id, row in self.rows.items():
@@ -340,8 +340,8 @@ def read_csv(path: str | Path) -> Listing:
                     raise listing.error(line, f"the {'name' if at_id is None else 'id'} is empty.")
                 if "|" in id:
                     raise listing.error(line, f"the id {id!r} must not contain '|', which separates parents.")
-                told = {kind: " ".join(cells[at].split()) for kind, at in texts.items()}
-                listing.add(line, id, _names(cells[at_name]), _parents(cells[at_parent]), **told)
+                described = {kind: " ".join(cells[at].split()) for kind, at in texts.items()}
+                listing.add(line, id, _names(cells[at_name]), _parents(cells[at_parent]), **described)
             line = reader.line_num + 1  # in which the next row begins: a quoted cell may span several
     except csv.Error as error:
         raise listing.error(line, f"{error}. Is a quotation mark left open, or not doubled inside quotes?") from error
@@ -453,16 +453,13 @@ def _parse_json(path: str | Path) -> tuple[Any, str]:
     text = read_text(path)
     try:
         value = json.loads(text)
-        json.dumps(value, ensure_ascii=False).encode()
+        json.dumps(value, ensure_ascii=False).encode()  # refuses half a character (a lone surrogate)
     except json.JSONDecodeError as error:
         raise UnseenError(f"{path}:{error.lineno}: not valid JSON: {error.msg} (column {error.colno}).") from error
-    except UnicodeEncodeError as error:
-        near = error.object[max(error.start - 20, 0) : error.start + 1]
-        raise UnseenError(f"{path}: contains half a character (a lone surrogate): {near!r}.") from None
-    except ValueError as error:
-        raise UnseenError(f"{path}: a number in it has thousands of digits. Put ids in quotation marks.") from error
     except RecursionError as error:
         raise UnseenError(f"{path}: nested too deeply. Use a list of nodes with parents instead.") from error
+    except ValueError as error:  # that, or a number with thousands of digits
+        raise UnseenError(f"{path}: cannot be read: {error}.") from error
     return value, text
 
 
@@ -506,8 +503,8 @@ def _add_object(listing: Listing, count: int, item: dict, above: str | None) -> 
     if not isinstance(item.get("children", []), list):
         raise listing.error(count, f'{id!r}: "children" must be a list.')
     parents = [parent for cell in texts("parent", "parents") for parent in _parents(cell)]
-    told = {kind: " ".join(" ".join(texts(kind)).split()) for kind in TEXTS}
-    listing.add(count, id, _names("|".join(names)), parents if above is None else [*parents, above], **told)
+    described = {kind: " ".join(" ".join(texts(kind)).split()) for kind in TEXTS}
+    listing.add(count, id, _names("|".join(names)), parents if above is None else [*parents, above], **described)
     return id
 
 

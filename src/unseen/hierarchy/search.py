@@ -7,16 +7,15 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 if TYPE_CHECKING:
     from unseen.hierarchy.core import Hierarchy
 
-# Beyond this many names a spelling suggestion looks only at those that begin alike.
+# Beyond this many names, spelling suggestions consider only names with the same first two letters.
 MANY_NAMES = 20_000
-FEW_LOOKUPS = 100  # up to here scanning the text takes less time than an index of all names
+FEW_LOOKUPS = 100  # up to here scanning all names takes less time than an index of all names
 
 
 def plain(text: str) -> str:
@@ -29,57 +28,46 @@ def _fold(text: str) -> str:
 
 
 class NameIndex:
-    """All lemmas in one block of UTF-8 text, one a line, so that a search is a scan at memory speed."""
+    """All names of the classes, folded, in one list: a search is a scan of it."""
 
     def __init__(self, lemmas: Sequence[tuple[str, ...]]):
         text = _fold("\n".join("\n".join(synonyms) for synonyms in lemmas))
-        text = re.sub(r" *\n *", "\n", re.sub(r"[^\S\n]+", " ", text)).strip(" ")
-        self._text = b"\n" + text.encode() + b"\n"
-        breaks = np.flatnonzero(np.frombuffer(self._text, np.uint8) == ord("\n"))
-        self._start, self._length = breaks[:-1], np.diff(breaks)
-        count = np.fromiter((len(synonyms) for synonyms in lemmas), np.int64, len(lemmas))
-        self._row = np.repeat(np.arange(len(lemmas)), count)
-        self._place = np.arange(len(self._row)) - np.repeat(np.cumsum(count) - count, count)
+        self._names = re.sub(r" *\n *", "\n", re.sub(r"[^\S\n]+", " ", text)).strip(" ").split("\n")
+        self._owners = [(place, row) for row, synonyms in enumerate(lemmas) for place in range(len(synonyms))]
         self._lookups = 0
 
     @cached_property
     def _numbers(self) -> dict[str, list[int]]:
-        """Name -> the numbers of the lines that hold it."""
+        """Name -> its numbers in the list."""
         numbers: dict[str, list[int]] = {}
-        for number, name in enumerate(self._text[1:-1].decode().split("\n")):
+        for number, name in enumerate(self._names):
             numbers.setdefault(name, []).append(number)
         return numbers
 
     def exact(self, text: str) -> list[int]:
-        """The rows that have this very name, those whose first name it is before the others."""
-        self._lookups += 1
+        """The rows with exactly this name, those whose first name it is before the others."""
+        wanted, self._lookups = plain(text), self._lookups + 1
         if self._lookups > FEW_LOOKUPS:
-            return self._rows(np.array(self._numbers.get(plain(text), []), np.int64))
-        line, places = b"\n" + plain(text).encode() + b"\n", []
-        at = self._text.find(line)
-        while at >= 0:
-            places.append(at)
-            at = self._text.find(line, at + 1)
-        return self._rows(np.searchsorted(self._start, np.array(places, np.int64)))
+            return self._rows(self._numbers.get(wanted, []))
+        return self._rows([number for number, name in enumerate(self._names) if name == wanted])
 
     def search(self, text: str) -> Iterator[int]:
-        """Rows, best first: the name itself, then names that begin so, then words within, then any part."""
-        part = plain(text).encode()
+        """Rows, best first: the name itself, then names that begin with it, then words within, then any part."""
+        part, names = plain(text), self._names
         if not part:
             return
-        given = dict.fromkeys(self.exact(text))
-        yield from given
-        for pattern in (b"\n" + part, b" " + part, part):
-            at = np.fromiter((match.start() for match in re.finditer(re.escape(pattern), self._text)), np.int64)
-            for row in self._rows(np.unique(np.searchsorted(self._start, at, side="right") - 1)):
-                if row not in given:
-                    given[row] = None
-                    yield row
+        near = [number for number, name in enumerate(names) if part in name]
+        begin = [number for number in near if names[number].startswith(part)]
+        within = [number for number in near if f" {part}" in names[number]]
+        given: set[int] = set()
+        for rows in chain([self.exact(text)], map(self._rows, (begin, within, near))):
+            yield from (row for row in rows if row not in given)
+            given.update(rows)
 
-    def _rows(self, numbers: np.ndarray) -> list[int]:
-        """The rows of these lines: short names first, then first names before synonyms, then the hierarchy's order."""
-        order = np.lexsort((self._row[numbers], self._place[numbers], self._length[numbers]))
-        return list(dict.fromkeys(self._row[numbers[order]].tolist()))
+    def _rows(self, numbers: list[int]) -> list[int]:
+        """The rows of these names: short names first, then first names before synonyms, then the hierarchy's order."""
+        order = sorted(numbers, key=lambda number: (len(self._names[number]), self._owners[number]))
+        return list(dict.fromkeys(self._owners[number][1] for number in order))
 
 
 def close_matches(text: str, names: Iterable[str], limit: int = 3) -> list[str]:
@@ -95,7 +83,7 @@ def close_matches(text: str, names: Iterable[str], limit: int = 3) -> list[str]:
 
 
 def near_ids(unknown: Sequence[str], hierarchy: Hierarchy, most: int = 3) -> list[str]:
-    """For ids that a hierarchy lacks, what may be meant: a class of that name, or an id that is spelt nearly so."""
+    """Suggestions for unknown ids: a class of that name, or an id with nearly that spelling."""
     near: list[str] = []
     for text in unknown[:most]:
         near += [f"{id} ({hierarchy.name(id)})" for id in hierarchy.named(text)[:2]] or _near_id(text, hierarchy)
@@ -103,7 +91,7 @@ def near_ids(unknown: Sequence[str], hierarchy: Hierarchy, most: int = 3) -> lis
 
 
 def _near_id(text: str, hierarchy: Hierarchy) -> list[str]:
-    """The id spelt most like this one: of many numbers that are, the one that begins alike the longest."""
+    """The id with the most similar spelling; of several, the one with the longest common beginning."""
     close = close_matches(text, hierarchy.ids, 20)
     if not close:
         return []

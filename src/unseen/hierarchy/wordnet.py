@@ -1,4 +1,4 @@
-"""WordNet 3.0, as it is embedded, the hierarchies made from it, and what it knows of classes that a user adds."""
+"""The embedded WordNet 3.0, the hierarchies made from it, and its names and parents for classes that a user adds."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def paper() -> Hierarchy:
 
 @cache
 def _numbers() -> dict[int, int]:
-    """The digits of all ids, as numbers, with their rows: much quicker to read than names and hypernyms."""
+    """The number in an id -> its row. Much quicker to load than names and hypernyms."""
     with np.load(data_file("wordnet-nouns.npz"), allow_pickle=False) as file:
         return {number: row for row, number in enumerate(file["offset"].tolist())}
 
@@ -107,7 +107,7 @@ def completed(node: Node) -> Node:
 
 
 def connecting_nodes(hierarchy: Hierarchy, nodes: Sequence[Node]) -> list[Node]:
-    """The nodes of WordNet between the parents of new `nodes` that `hierarchy` lacks and `hierarchy` itself."""
+    """WordNet's nodes that link new `nodes` to `hierarchy`: their missing parents, with all above them."""
     new = {node.id for node in nodes}
     links: dict[str, Node] = {}
     wanted = [parent for node in nodes for parent in node.parents]

@@ -87,7 +87,7 @@ class Solution:
         state: All that `Method.predict` needs for a class that is added later.
         record: Facts about the fit: loss, epochs, number of weights and the like.
         answers: N, bool, from `Method.answers`: False where the method has no answer; None: it answers all.
-        trust: N, 0..1, from `Method.trust`: how well seen classes support a class; None: the method cannot tell.
+        trust: N, 0..1, from `Method.trust`: how well seen classes support a class; None: the method has no trust.
 
     >>> import numpy as np
     >>> import unseen
@@ -247,5 +247,5 @@ class Problem:
 
 
 def has_vector(matrix: np.ndarray) -> np.ndarray:
-    """n, bool: which rows are not all zero, as those of classes are of which nothing is known."""
+    """n, bool: which rows are not all zero; a zero row belongs to a class without a vector."""
     return np.asarray(matrix.any(axis=1))

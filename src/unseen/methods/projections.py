@@ -7,7 +7,7 @@ torch module for export. For most methods it only appends a 1 for the bias.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -24,10 +24,21 @@ class Projection(ABC):
     """Features (n x D) -> points (n x E)."""
 
     kind: ClassVar[str]  # under which it is saved
+    shape: tuple[int, int]  # D, E
+
+    def __call__(self, features: np.ndarray) -> np.ndarray:
+        """The points of photos, float32, computed in batches."""
+        features = np.asarray(features, np.float32)
+        if features.ndim != 2 or features.shape[1] != self.shape[0]:
+            raise UnseenError(f"features of shape {features.shape}, wanted (photos, {self.shape[0]})")
+        points = np.empty((len(features), self.shape[1]), np.float32)
+        for start in range(0, len(features), BATCH):
+            points[start : start + BATCH] = self.project(features[start : start + BATCH])
+        return points
 
     @abstractmethod
-    def __call__(self, features: np.ndarray) -> np.ndarray:
-        """The points of photos, float32."""
+    def project(self, features: np.ndarray) -> np.ndarray:
+        """The points of one batch."""
 
     def arrays(self) -> dict[str, np.ndarray]:
         """What it is made of; with `settings`, the arguments that make it again."""
@@ -38,8 +49,8 @@ class Projection(ABC):
         return {}
 
     @abstractmethod
-    def points(self, tensors: Any, features: Tensor) -> Tensor:
-        """The same in torch, with `arrays` as attributes of `tensors`."""
+    def points(self, F: Any, tensors: Any, features: Tensor) -> Tensor:
+        """The same in torch: F is torch.nn.functional, and `tensors` has `arrays` as attributes."""
 
     def to_torch(self) -> nn.Module:
         """The same as a module, for export."""
@@ -55,7 +66,7 @@ class Projection(ABC):
                     self.register_buffer(name, torch.from_numpy(array.copy()))
 
             def forward(self, features):
-                return projection.points(self, features)
+                return projection.points(nn.functional, self, features)
 
         return Module()
 
@@ -71,9 +82,9 @@ class Append1(Projection):
     def __call__(self, features: np.ndarray) -> np.ndarray:
         return np.concatenate([features, np.ones((len(features), 1), np.float32)], axis=1, dtype=np.float32)
 
-    def points(self, tensors: Any, features: Tensor) -> Tensor:
-        from torch.nn import functional as F
+    project = __call__  # in one piece: there are no wide intermediate results
 
+    def points(self, F: Any, tensors: Any, features: Tensor) -> Tensor:
         return F.pad(features, (0, 1), value=1.0)
 
 
@@ -93,12 +104,9 @@ class Linear(Projection):
     def __init__(self, matrix: np.ndarray, bias: np.ndarray | None = None, normalise: bool = False):
         self.matrix = np.ascontiguousarray(matrix, np.float32)
         self.bias = np.zeros(self.matrix.shape[1], np.float32) if bias is None else np.asarray(bias, np.float32)
-        self.normalise = bool(normalise)
+        self.normalise, self.shape = bool(normalise), self.matrix.shape
 
-    def __call__(self, features: np.ndarray) -> np.ndarray:
-        return _in_batches(self._project, _as_batch(features, self.matrix.shape[0]), self.matrix.shape[1])
-
-    def _project(self, features: np.ndarray) -> np.ndarray:
+    def project(self, features: np.ndarray) -> np.ndarray:
         points = features @ self.matrix + self.bias
         return _unit(points) if self.normalise else points
 
@@ -108,9 +116,7 @@ class Linear(Projection):
     def settings(self) -> dict[str, Any]:
         return {"normalise": self.normalise}
 
-    def points(self, tensors: Any, features: Tensor) -> Tensor:
-        from torch.nn import functional as F
-
+    def points(self, F: Any, tensors: Any, features: Tensor) -> Tensor:
         points = features @ tensors.matrix + tensors.bias
         return F.normalize(points, dim=1) if self.normalise else points
 
@@ -137,12 +143,9 @@ class ConvexCombination(Projection):
         self.weight = np.ascontiguousarray(weight, np.float32)
         self.bias = np.asarray(bias, np.float32)
         self.vectors = np.ascontiguousarray(vectors, np.float32)
-        self.top = int(min(top, len(self.weight)))
+        self.top, self.shape = int(min(top, len(self.weight))), (self.weight.shape[1], self.vectors.shape[1])
 
-    def __call__(self, features: np.ndarray) -> np.ndarray:
-        return _in_batches(self._project, _as_batch(features, self.weight.shape[1]), self.vectors.shape[1])
-
-    def _project(self, features: np.ndarray) -> np.ndarray:
+    def project(self, features: np.ndarray) -> np.ndarray:
         logits = features @ self.weight.T + self.bias
         best = np.argpartition(-logits, self.top - 1, axis=1)[:, : self.top]
         kept = np.take_along_axis(logits, best, axis=1)
@@ -157,9 +160,7 @@ class ConvexCombination(Projection):
     def settings(self) -> dict[str, Any]:
         return {"top": self.top}
 
-    def points(self, tensors: Any, features: Tensor) -> Tensor:
-        from torch.nn import functional as F
-
+    def points(self, F: Any, tensors: Any, features: Tensor) -> Tensor:
         kept, best = (features @ tensors.weight.T + tensors.bias).topk(self.top, dim=1)
         return F.normalize((kept.softmax(dim=1).unsqueeze(2) * tensors.vectors[best]).sum(dim=1), dim=1)
 
@@ -177,19 +178,15 @@ class Unit(Projection):
 
     def __init__(self, mean: np.ndarray):
         self.mean = np.asarray(mean, np.float32)
+        self.shape = len(self.mean), len(self.mean) + 1
 
-    def __call__(self, features: np.ndarray) -> np.ndarray:
-        return _in_batches(self._project, _as_batch(features, len(self.mean)), len(self.mean) + 1)
-
-    def _project(self, features: np.ndarray) -> np.ndarray:
+    def project(self, features: np.ndarray) -> np.ndarray:
         return np.pad(_unit(features - self.mean), ((0, 0), (0, 1)), constant_values=1)
 
     def arrays(self) -> dict[str, np.ndarray]:
         return {"mean": self.mean}
 
-    def points(self, tensors: Any, features: Tensor) -> Tensor:
-        from torch.nn import functional as F
-
+    def points(self, F: Any, tensors: Any, features: Tensor) -> Tensor:
         return F.pad(F.normalize(features - tensors.mean, dim=1), (0, 1), value=1.0)
 
 
@@ -201,20 +198,6 @@ def from_saved(kind: str, arrays: Mapping[str, np.ndarray], settings: Mapping[st
     if kind not in KINDS:
         raise UnseenError(f"unknown projection {kind!r}. There are: {', '.join(KINDS)}")
     return KINDS[kind](**arrays, **settings)
-
-
-def _as_batch(features: np.ndarray, width: int | None = None) -> np.ndarray:
-    features = np.asarray(features, np.float32)
-    if features.ndim != 2 or (width is not None and features.shape[1] != width):
-        raise UnseenError(f"features of shape {features.shape}, wanted (photos, {width or 'features'})")
-    return features
-
-
-def _in_batches(project: Callable[[np.ndarray], np.ndarray], features: np.ndarray, width: int) -> np.ndarray:
-    points = np.empty((len(features), width), np.float32)
-    for start in range(0, len(features), BATCH):
-        points[start : start + BATCH] = project(features[start : start + BATCH])
-    return points
 
 
 def _unit(points: np.ndarray) -> np.ndarray:

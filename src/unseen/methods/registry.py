@@ -15,7 +15,6 @@ of type Any takes anything.
 from __future__ import annotations
 
 import inspect
-import logging
 import re
 import sys
 from collections.abc import Callable, Mapping
@@ -23,7 +22,7 @@ from dataclasses import MISSING, fields
 from difflib import get_close_matches
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
-from unseen._util.names import find_file, import_object
+from unseen._util.names import check_trusted, import_object
 from unseen.errors import UnseenError
 from unseen.methods.base import Method
 
@@ -33,6 +32,7 @@ BUILT_IN = {
     "gat": "graph.dgp:GATMethod",
     "gcnz": "graph.dgp:GCNZMethod",
     "sgcn": "graph.dgp:SGCNMethod",
+    "trgcn": "graph.trgcn:TrGCNMethod",
     "kin": "kin.kin:Kin",
     "conse": "baselines.conse:ConSE",
     "devise": "baselines.devise:DeViSE",
@@ -47,7 +47,6 @@ BUILT_IN = {
 
 M = TypeVar("M", bound=type[Method])
 _registered: dict[str, type[Method]] = {}  # of users, by name and by module:Class
-logger = logging.getLogger(__name__)
 
 
 def register(name: str) -> Callable[[M], M]:
@@ -79,26 +78,14 @@ def method_names() -> list[str]:
     return list(dict.fromkeys([*BUILT_IN, *(kind.name for kind in _registered.values())]))
 
 
-def check_code(name: str, trust_code: bool) -> None:
-    """Refuse a method that somebody else named, a bundle for example, if it would run code that nobody here asked for.
-
-    Built-in methods pass, and those registered in this process; others with `trust_code`, and the log says which file
-    is imported.
-    """
+def check_code(name: str, owner: str, trust_code: bool) -> None:
+    """Refuse a method that a bundle (`owner`) names if it would run code that the user has not agreed to run."""
     if name in BUILT_IN or name in _registered:
         return
     module, colon, _ = name.partition(":")
     if not colon:
         raise UnseenError(f"the method {name!r} is not part of unseen: import the module that registers it first")
-    file = find_file(name)
-    if file is None:
-        raise UnseenError(f"the method {name} is not part of unseen, and there is no Python module {module!r} here")
-    if not trust_code:
-        raise UnseenError(
-            f"the method {name} is not part of unseen: to run its code, {file}, pass trust_code=True or --trust-code "
-            f"(in Python, importing {module} first will do as well)"
-        )
-    logger.info("Importing %s from %s.", module, file)
+    check_trusted(name, f"{owner} names the method {name}", trust_code, f"import {module} first, in Python")
 
 
 def get_method(name: str) -> type[Method]:

@@ -1,4 +1,4 @@
-"""What a network is to the rest of the package: photos -> features, and a linear layer over them."""
+"""The interface of networks: photos -> features, and a linear layer over them."""
 
 from __future__ import annotations
 
@@ -256,6 +256,11 @@ class ConvNet(nn.Module):
             return torch.cat([compute(part) for part in parts])
 
         return in_parts
+
+
+def batch_norm(channels: int) -> nn.BatchNorm2d:
+    """With the numbers of TensorFlow, in which the built-in networks were trained."""
+    return nn.BatchNorm2d(channels, eps=1e-3, momentum=0.01)
 
 
 def fold_batch_norms(module: nn.Module) -> Any:

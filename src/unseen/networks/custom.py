@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-import logging
 import pickle
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from unseen._util.files import DAMAGE
-from unseen._util.names import describe_error, find_file, first_line, import_object
+from unseen._util.names import check_trusted, describe_error, first_line, import_object
 from unseen.errors import UnseenError
 from unseen.networks.base import Network
 from unseen.photos.transforms import PhotoTransform
 
+PROBES = 8  # pictures of noise on which the layer found is compared with what the network says
+TOLERANCE = 0.01  # of the range of an output
 SAVE_ALONE = "Save the tensors alone: torch.save(model.state_dict(), file)."
 _imported: set[str] = set()  # the user's own networks that this process has run
-logger = logging.getLogger(__name__)
 
 
 class HookedNetwork(Network):
@@ -82,7 +83,42 @@ def from_module(
     layer = find_classifier(module, transform.size, len(class_ids), layer)
     network = HookedNetwork(module, layer, class_ids, transform, name or f"module/{type(module).__name__}")
     network.transform_assumed = assumed
+    _check_head(network)
     return network
+
+
+def _check_head(network: HookedNetwork) -> None:
+    """Refuse a layer that does not say what the network says: its logits must put the classes in the same order as the
+    network's own output does, be that logits, probabilities or their logarithm."""
+    size, like = network.transform.size, next(network.module.parameters(), torch.zeros(()))
+    noise = torch.randn(PROBES, 3, size, size, generator=torch.Generator().manual_seed(0))
+    probes = (noise * torch.logspace(-1, 1, PROBES).view(-1, 1, 1, 1)).to(like.device, like.dtype)
+    with torch.no_grad():
+        output = _find_output(network.module(probes), len(network.class_ids))
+        if output is None:  # in a form of its own: nothing to compare with
+            return
+        logits = network.forward_head(network.forward_features(probes)).float()
+    told = output.float().gather(1, logits.argsort(dim=1))
+    slack = TOLERANCE * (told.amax(1) - told.amin(1)).clamp_min(torch.finfo(torch.float32).tiny)
+    agree = int((torch.diff(told, dim=1) >= -slack[:, None]).all(dim=1).sum())
+    if agree < PROBES:
+        same = int((logits.argmax(1) == output.argmax(1)).sum())
+        raise UnseenError(
+            f"The layer {network.layer!r} is not what the network's answers come from: its scores order the classes "
+            f"otherwise for {PROBES - agree} of {PROBES} pictures of noise (the best class is the same for {same}). "
+            "Something follows it, such as a prior that is subtracted or a second head that is averaged: fold that "
+            "into the weight and bias of one last nn.Linear, or name another layer."
+        )
+
+
+def _find_output(output: Any, classes: int) -> Tensor | None:
+    """The tensor (B x classes) among what a network returns: alone, first in a tuple, or as `logits`."""
+    if isinstance(output, Mapping):
+        output = output.get("logits", next(iter(output.values()), None))
+    elif not isinstance(output, Tensor):
+        logits = getattr(output, "logits", None)
+        output = output[0] if logits is None and isinstance(output, (tuple, list)) and output else logits
+    return output if isinstance(output, Tensor) and output.shape == (PROBES, classes) else None
 
 
 def find_classifier(module: nn.Module, size: int, outputs: int, layer: str | None = None) -> str:
@@ -142,25 +178,10 @@ def does_not_take(where: str, size: int, error: Exception) -> str:
 
 
 def check_network_code(spec: str, owner: str, trust_code: bool) -> None:
-    """Refuse a network that a bundle (`owner`) names if loading it would run code that the user has not agreed to run.
-
-    A network that this process has imported before passes; others need `trust_code`.
-    """
-    if spec in _imported:
-        return
-    module, file = spec.partition(":")[0], find_file(spec)
-    if file is None:
-        raise UnseenError(
-            f"{owner} names the network {spec}, but there is no Python module {module!r} here, nor is it installed: go "
-            "to the folder where it lies, or build the network in Python and pass it."
-        )
-    if not trust_code:
-        raise UnseenError(
-            f"{owner} names the network {spec}, which is not part of unseen: loading it would import {module} from "
-            f"{file} and run it. If you trust that code, pass trust_code=True, on the command line --trust-code "
-            f"(or load the network yourself: network=load_network({spec!r}, class_ids))"
-        )
-    logger.info("Importing %s from %s.", module, file)
+    """Refuse a network that a bundle (`owner`) names if it would run code that the user has not agreed to run."""
+    if spec not in _imported:
+        advice = f"load the network yourself: network=load_network({spec!r}, class_ids)"
+        check_trusted(spec, f"{owner} names the network {spec}", trust_code, advice)
 
 
 def import_network(spec: str) -> nn.Module:

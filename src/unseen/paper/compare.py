@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -23,15 +23,17 @@ from unseen.training.calibrate import calibrate
 from unseen.training.default import DEFAULT_METHOD
 
 MISSING = "–"
-NEW = "novel&folder"  # classes with photos that have nothing seen at or below them, as a list of candidates
-TESTED = (*AUTHORS_LISTS, f"{AUTHORS_LISTS[0]}+1K", NEW)
-LISTED = {NEW: "new"}  # lists -> their names in tables
+NOVEL = "novel&folder"  # classes with photos that have nothing seen at or below them, as a list of candidates
+TESTED = (*AUTHORS_LISTS, f"{AUTHORS_LISTS[0]}+1K", NOVEL)
+LISTED = {NOVEL: "novel"}  # lists -> their names in tables
 CONFIDENCE = 0.9
 RIGHT = 90.0  # per cent: where information is compared
 KINDS = ("unseen", "seen")
 HITS = ("hit@1", "hit@5")
 NEAR = {"precision@5": 1, "severity": 2, "f1": 1, "area": 3}  # hierarchical figures -> their digits
-HEADER = ["method", "bits", "unseen", "seen", "right, unseen", "right, seen", "precision@5", "severity", "F1", "area"]
+VERDICTS = ("told", "right", "stated")
+HEADER = ["method", "bits", "unseen", "seen", *(f"{name}, {kind}" for kind in KINDS for name in VERDICTS),
+          "precision@5", "severity", "F1", "area"]  # fmt: skip
 logger = logging.getLogger(__name__)
 
 
@@ -41,8 +43,9 @@ def compare(
     networks: Sequence[str] | None = None,
     verdicts: bool = True,
 ) -> list[dict[str, Any]]:
-    """For each method: Hit@k on the three lists with and without seen candidates, accuracy on seen photos, their
-    harmonic mean and area, and what training took. Methods whose photos are missing are listed with the reason.
+    """For each method: Hit@k among novel classes and on the authors' lists with and without seen candidates, accuracy
+    on seen photos, their harmonic mean and area, and what training took. Methods whose photos are missing are listed
+    with the reason.
 
     Methods are given as `parse_method` reads them; by default all. `networks` are others than the level's.
     """
@@ -68,14 +71,14 @@ def measure(trainings: Trainings, row: Row, verdicts: bool = True) -> dict[str, 
         "coverage": {},
         "by_class": {},
     }
-    lists = [*(candidates for spec in AUTHORS_LISTS for candidates in (spec, f"{spec}+1K")), NEW]
+    lists = [*(candidates for spec in AUTHORS_LISTS for candidates in (spec, f"{spec}+1K")), NOVEL]
     results = evaluate_lists(model, photos, [level.candidates(spec) for spec in lists], confidence=None)
     for spec, result in zip(lists, results, strict=True):
         entry[spec] = {"image": result.image, "class": result.class_}
         entry["coverage"][spec] = [result.classes, result.listed_classes, result.images]
         if spec in TESTED:
             by_class = {row["id"]: row for row in result.per_class}
-            entry["by_class"][spec] = {hit: {id: row[hit] for id, row in by_class.items()} for hit in HITS}
+            entry["by_class"][spec] = {key: {id: row[key] for id, row in by_class.items()} for key in ("photos", *HITS)}
     if level.seen_val is not None:
         both = [photos, trainings.store(model, level.seen_val)]
         generalised = evaluate(model, both, level.candidates("2-hops+1K"), confidence=None).generalised
@@ -91,7 +94,7 @@ def measure_verdicts(trainings: Trainings, row: Row) -> dict[str, Any] | None:
     if level.seen_train is None or level.seen_val is None or level.unseen is None:
         return None
     model = _calibrated(trainings, row)
-    results = {kind: evaluate(model, trainings.store(model, photos), "any", confidence=CONFIDENCE)
+    results = {kind: evaluate(model, trainings.store(model, photos), "any", confidence=CONFIDENCE, prior="common")
                for kind, photos in (("unseen", level.unseen), ("seen", level.seen_val))}  # fmt: skip
     fields = ("verdict", "hierarchical", "verdict_curve", "reliability")
     return {
@@ -117,7 +120,8 @@ def _calibrated(trainings: Trainings, row: Row) -> Model:
 
 def information_at(*results: Evaluation, right: float = RIGHT) -> dict[str, float | None]:
     """Bits where this many per cent of verdicts are right: both kinds on average, at one confidence; and each kind."""
-    curves = [np.array([(p["right"], p["information"]) for p in r.verdict_curve or ()]) for r in results]
+    curves = [np.array([(100.0 if p["right"] is None else p["right"], p["information"]) for p in r.verdict_curve or ()])
+              for r in results]  # fmt: skip
     mean = np.mean(curves, axis=0)
     return {kind: _bits_at(curve, right) for kind, curve in zip(("mean", *KINDS), (mean, *curves), strict=True)}
 
@@ -142,7 +146,7 @@ def table(rows: Sequence[dict[str, Any]], average: str = "class") -> list[list[s
     """Text cells, header first. Seen, unseen, H and AUSUC are Hit@1 over 2-hops+1K, always averaged over classes."""
     networks = {row["network"] for row in rows if "left_out" not in row}
     header = ["method", "vectors", *(["network"] if len(networks) > 1 else []), "epochs", "photos"]
-    for spec in (*AUTHORS_LISTS, NEW):
+    for spec in (*AUTHORS_LISTS, NOVEL):
         header += [f"{LISTED.get(spec, spec)} @1", f"{LISTED.get(spec, spec)} @5"]
     header += [f"{spec}+1K @1" for spec in AUTHORS_LISTS] + ["seen", "unseen", "H", "AUSUC", "seconds"]
     cells = [header]
@@ -153,7 +157,7 @@ def table(rows: Sequence[dict[str, Any]], average: str = "class") -> list[list[s
         line = [row["method"], row["vectors"], *([row["network"]] if len(networks) > 1 else [])]
         line.append(str(row["epochs"] or MISSING))
         line.append(f"{row['photos']:,}" if row.get("photos") else MISSING)  # that it learned from
-        for spec in (*AUTHORS_LISTS, NEW):
+        for spec in (*AUTHORS_LISTS, NOVEL):
             line += [_number(row[spec][average].get(hit)) for hit in HITS]
         line += [_number(row[f"{spec}+1K"][average].get("hit@1")) for spec in AUTHORS_LISTS]
         both: dict[str, float] = row.get("generalised") or {}
@@ -176,7 +180,7 @@ def page(
     coverage = next((row["coverage"] for row in rows if "left_out" not in row), {})
     covered = [f"{spec} {classes:,} of {listed:,} classes, {images:,} photos"
                for spec, (classes, listed, images) in coverage.items() if "+" not in spec]  # fmt: skip
-    covered = [text.replace(NEW, LISTED[NEW]) for text in covered]
+    covered = [text.replace(NOVEL, LISTED[NOVEL]) for text in covered]
     chosen = "" if list(asked) == method_names() else f" --methods {','.join(asked)}"
     chosen += "" if list(networks) == [level.usual_parts["network"]] else f" --network {','.join(networks)}"
     chosen += "" if all("verdict" in row for row in rows if "left_out" not in row) else " --no-verdicts"
@@ -185,7 +189,7 @@ def page(
         f"Hit@k in per cent, averaged over {'classes' if average == 'class' else 'images'}: all methods with the same "
         "features, candidates and seen photos, none finetuned. Seen, unseen, their harmonic mean H and AUSUC (the area "
         "under the curve over all shifts of the seen classes' scores) are Hit@1 on photos of both kinds over "
-        "2-hops+1K, averaged over classes, without any shift. New is the list of the classes with photos that have "
+        "2-hops+1K, averaged over classes, without any shift. Novel is the list of the classes with photos that have "
         "nothing seen at or below them. Seconds are for stage 1, from names and network to all classifiers. "
         "Photos is the number of photos of seen classes that a method learned from.",
         f"Hierarchy {level.hierarchy}, network {', '.join(networks)}. Photos: {'; '.join(covered)}."
@@ -197,6 +201,18 @@ def page(
         *_verdicts(rows),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def by_class_lines(rows: Sequence[dict[str, Any]]) -> Iterator[list[str]]:
+    """Lines of a CSV file: Hit@1 and Hit@5 of every class on every tested list, a column for each row and k. All
+    averages and tests of the page can be computed from it, without photos."""
+    measured = [row for row in rows if row.get("by_class")]
+    names = [f"{row['method']} {row['vectors']} {row['network']}" for row in measured]
+    yield ["list", "class", "photos", *(f"{name} {hit}" for name in names for hit in HITS)]
+    for spec in TESTED if measured else ():
+        for id, photos in sorted(measured[0]["by_class"][spec]["photos"].items()):
+            hits = [row["by_class"][spec][hit].get(id) for row in measured for hit in HITS]
+            yield [spec, id, str(photos), *("" if value is None else f"{value:g}" for value in hits)]
 
 
 def paired_tests(rows: Sequence[dict[str, Any]], hit: str = "hit@1") -> list[list[str]]:
@@ -244,9 +260,10 @@ def _verdicts(rows: Sequence[dict[str, Any]]) -> list[str]:
         "## Verdicts",
         "The same methods, calibrated on photos of seen classes, over every class of the hierarchy. Bits say how "
         "informative verdicts are when 90 % of them are right: the mean of both kinds of photos at one confidence, and "
-        f"each kind alone. Right is the share of right verdicts at confidence {CONFIDENCE:g}, in per cent. The rest is "
-        "on photos of unseen classes: hierarchical precision@5, severity of mistakes in steps up, F1 of the nodes that "
-        "verdicts claim, and the area under the curve of right over informative verdicts. The network alone, its "
+        f"each kind alone. At confidence {CONFIDENCE:g}, in per cent: told, photos with a verdict; right, of these "
+        "verdicts; stated, their mean probability. The rest is on photos of unseen classes: hierarchical precision@5, "
+        "severity of mistakes in steps up, F1 of the nodes that verdicts claim, and the area under the curve of right "
+        "over informative verdicts. All with `--prior common`, as `unseen classify` answers. The network alone, its "
         "softmax summed up the hierarchy, is the baseline.",
         markdown(cells),
         "![Right over information](plots/verdicts.svg)",
@@ -283,7 +300,7 @@ def verdict_table(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
         cells.append(
             [name if verdict["calibrated"] else f"{name}, not calibrated"]
             + [_number(bits[key], 2) for key in ("mean", "unseen", "seen")]
-            + [_number(verdict[kind]["verdict"]["right"]) for kind in KINDS]
+            + [_number(verdict[kind]["verdict"][name]) for kind in KINDS for name in VERDICTS]
             + [_number(near[key], digits) for key, digits in NEAR.items()]
         )
     return cells

@@ -54,7 +54,7 @@ def draw_verdicts(verdicts: Sequence[tuple[str, Mapping[str, Any]]]) -> dict[str
         diagrams, squares = _figure(len(kinds))
         for axis, square, kind in zip(axes, squares, kinds, strict=True):
             for name, verdict in verdicts:
-                points = verdict[kind]["curve"]
+                points = [point for point in verdict[kind]["curve"] if point["right"] is not None]
                 axis.plot([p["information"] for p in points], [p["right"] for p in points], label=name, linewidth=1.2)
                 bins = verdict[kind]["reliability"]
                 shares = [100 * b["probability"] for b in bins], [100 * b["true"] for b in bins]

@@ -18,8 +18,9 @@ from unseen.paper.levels import LENGTHS, ORDER, Level
 
 LEVELS = {
     "paper": "ImageNet-21K and ImageNet-1k photos, ResNet-50, GloVe 300-d: the paper's own setting.",
-    "photos": "a folder of photos by class id, and built-in vectors. Neither are the paper's, nor is the network "
-    "unless it is resnet50: compare rows with rows, not with its numbers.",
+    "photos": "a folder of photos by class id, and built-in vectors. Neither are the paper's, nor is the network; "
+    "resnet50 is the paper's architecture with Keras's weights: compare rows with rows, not with its numbers. Graph "
+    "networks drop less of vectors with fewer than 300 numbers (docs/differences.md).",
     "embedded": "no photos. A fifth of the seen classes is hidden from the training, and a hit is when a hidden "
     "class's known classifier is most like its own prediction among those of all hidden classes.",
 }
@@ -153,7 +154,8 @@ def _circumstances(made_with: dict[str, Any], tables: dict[str, dict]) -> list[s
         f"network {level['backbone']}.",
         f"{epochs}."
         + (f" The paper trains for {published.epochs:,} and {published.finetune_epochs}." if is_short else ""),
-        "Hit@k in per cent, averaged over images and over classes; ties count as their expected place. "
+        "Hit@k in per cent, averaged over images, as in the paper, and over classes; ties count as their expected "
+        "place. "
         "Columns named paper quote the publication. Rows with * are not in the paper.",
     ]
     if level.get("sampled"):

@@ -20,23 +20,26 @@ import torch
 from torch import Tensor
 
 from unseen._util.run import Run
-from unseen.answers import probability
 from unseen.answers.candidates import resolve_candidates
 from unseen.answers.prior import COMMON, UNIFORM, ColumnPrior
 from unseen.answers.probability import (
+    FLOOR,
     UNCALIBRATED,
     NodeSums,
+    choose,
     exponent,
     log_probabilities,
     method_odds,
+    node_probabilities,
     select_verdicts,
     way_up,
+    weigh,
 )
 from unseen.answers.words import words_of
 from unseen.bundle import Bundle
 from unseen.bundle.records import CONFIDENCES, CalibrationRecord, ProbabilityNumbers
 from unseen.errors import UnseenError
-from unseen.evaluation.metrics import choose_threshold, network_confidence
+from unseen.evaluation.metrics import choose_threshold, network_confidence, relations_to_seen
 from unseen.evaluation.protocol import evaluate
 from unseen.features.base import Features
 from unseen.features.folders import check_source, match_folders, open_features
@@ -60,9 +63,15 @@ REPORTED = (0.8, 0.9, 0.95)  # confidences of the verdicts whose effect is measu
 
 PRIOR = UNCALIBRATED
 STRENGTH = 30.0  # photos that the prior is worth
-ABOVE = 0.2  # the share of unseen photos that are of classes above seen ones
+SHARES = {"above": 0.2, "sibling": 0.35, "further": 0.45}  # how unseen photos relate to seen classes
 NEARER = 0.5  # how far the response to photos of hidden classes is moved to that of the others
-FAVOURS = np.arange(0, 6.01, 0.1)  # log-odds given to seen classes so that they keep their accuracy
+GATE_SLOPE = 0.6  # log-odds for a standard deviation of the response
+HARDER = 1.1  # log-odds by which verdicts on photos of hidden classes are less often right than on unseen ones
+DETAILS = (0.0, 0.2, 0.4, 0.8, 1.2, 1.6, 2.0, 3.0)  # for a single class; fewer bits by their square
+POWERS = np.geomspace(1, 80, 14)  # exponents that are tried
+FAVOURS = np.arange(-6, 6.01, 0.25)  # log-odds given to seen classes
+MEMORISED = 99.0, 0.99  # accuracy in per cent and AUROC that only photos the network has learned by heart have
+ENOUGH = 100  # photos
 
 
 def calibrate(
@@ -96,13 +105,30 @@ def calibrate(
         samples.append(sample_photos(fitted, *seen_photos, random))
         record = record or _choose_shift(bundle, fitted, store, settings.candidates)
     complete = sample_photos(model, *seen_photos, random, each=2 * EACH)
-    logger.info("fitting the numbers that turn scores into probabilities")
-    numbers = fit_numbers(samples, complete, settings.harm, run.seed)
     assert record is not None  # there is at least one hiding
+    if not settings.fresh:
+        refuse_memorised(complete, record.novelty_auroc or 0.0)
+    if record.photos and record.photos < ENOUGH:
+        logger.warning("%d photos are few to calibrate on: take some hundreds, of 20 classes or more", record.photos)
+    logger.info("fitting the numbers that turn scores into probabilities")
+    numbers, curve = fit_numbers(samples, complete, settings, run.seed)
     if not record.harmonic_on_hidden:  # no hidden class came first, whatever the shift: then by the group alone
         record = replace(record, seen_shift=best_group_shift(samples))
-    effect = measure_effect(numbers, samples, complete)
+    effect = measure_effect(numbers, samples, complete) | {"balance": curve}
     return bundle.change(calibration=replace(record, harm=settings.harm, probability=numbers, effect=effect))
+
+
+def refuse_memorised(complete: Sample, auroc: float) -> None:
+    """On photos that the network was trained on, it is right and certain as it never is on others: what is fitted on
+    them promises far too much."""
+    accuracy = 100 * float((complete.seen[complete.logits.argmax(axis=1)] == complete.truth).mean())
+    if len(complete.truth) >= ENOUGH and accuracy >= MEMORISED[0] and auroc >= MEMORISED[1]:
+        raise UnseenError(
+            f"the network seems to have been trained on these photos: it names {accuracy:.1f} % of them and knows them "
+            f"from hidden classes with an AUROC of {auroc:.3f}. Probabilities fitted on them would be far too high. "
+            "Give photos that it was not trained on, a few hundred of 20 classes or more; or train it without a fifth "
+            "of its photos, and give these. If they are new to it and just easy, add --fresh (fresh=True)."
+        )
 
 
 def _fit_again(model: Model, store: Features, holdout: float, vectors: Vectors | None, run: Run) -> Model:
@@ -203,16 +229,36 @@ def sample_photos(
     place = np.zeros(len(bundle), int)
     place[bundle.seen] = np.arange(len(bundle.seen))
     head = bundle.head[place[seen]]
+    logits = features @ head[:, :-1].T + head[:, -1]
     return Sample(
         hierarchy=bundle.hierarchy,
         seen=seen,
         unseen=unseen,
-        logits=features @ head[:, :-1].T + head[:, -1],
+        logits=bring_nearer(logits, kept[rows]),
         scores=scores[:, scorer.groups[1]],
         truth=truth[rows],
         seen_scores=scores[:, scorer.groups[0]],
         common=ColumnPrior(COMMON, bundle.hierarchy, seen, unseen).common,
     )
+
+
+def bring_nearer(logits: np.ndarray, kept: np.ndarray) -> np.ndarray:
+    """Logits (n x M) with those of hidden classes' photos made larger, each around its mean, so that their response,
+    log sum exp, comes NEARER to that of the `kept` ones."""
+    if kept.all() or not kept.any():
+        return logits
+    hidden = logits[~kept].astype(np.float64)
+    mean = hidden.mean(axis=1, keepdims=True)
+    responses = np.logaddexp.reduce(logits[kept].astype(np.float64), axis=1), np.logaddexp.reduce(hidden, axis=1)
+    wanted = NEARER * responses[0].mean() + (1 - NEARER) * responses[1].mean()
+    low, high = 1.0, 4.0
+    for _ in range(20):
+        middle = (low + high) / 2
+        reached = np.logaddexp.reduce(mean + middle * (hidden - mean), axis=1).mean() >= wanted
+        low, high = (low, middle) if reached else (middle, high)
+    scaled = logits.copy()
+    scaled[~kept] = mean + low * (hidden - mean)
+    return scaled
 
 
 def measure_effect(numbers: ProbabilityNumbers, samples: Sequence[Sample], complete: Sample) -> dict[str, Any]:
@@ -221,11 +267,14 @@ def measure_effect(numbers: ProbabilityNumbers, samples: Sequence[Sample], compl
     `complete` are photos of seen classes with nothing hidden, `samples` those with some classes hidden.
     """
     everyone = np.ones(len(complete.truth), bool)
+    first = complete.sums.rows[complete.probabilities(numbers).argmax(axis=1)]
+    said = 100 * words_of(complete.hierarchy).are_true(first, complete.truth)
     return {
         "seen": {
             "network_hit@1": count_hits(complete, complete.logits, everyone, 1),
             "before_hit@1": count_hits(complete, complete.all_scores, everyone, 1),
             "hit@1": count_hits(complete, complete.probabilities(numbers), everyone, 1),
+            "said@1": _mean(said),  # a class above the right one, "horse" for a sorrel, is no mistake
         },
         "hidden": {
             "before_hit@5": _mean(count_hits(s, s.all_scores, ~s.is_kept, 5) for s in samples),
@@ -260,17 +309,29 @@ def _mean(values) -> float:
 
 
 def _verdicts(numbers: ProbabilityNumbers, samples: Sequence[Sample], confidence: float) -> dict[str, Any]:
-    """How often verdicts of a confidence are right, and their bits, for kept and for hidden classes."""
+    """Verdicts of a confidence, in per cent: how many photos have one, how many of these are right, and the mean of
+    their probabilities; and their bits; for kept and for hidden classes."""
     effect: dict[str, Any] = {"sure": confidence}
     for name, wanted in (("seen", True), ("hidden", False)):
-        right, bits = [], []
+        figures = []
         for sample in samples:
             chosen = np.flatnonzero(sample.is_kept == wanted)
-            masses = sample.sums(sample.probabilities(numbers, chosen))
-            nodes = select_verdicts(sample.sums, masses, exponent(numbers, confidence))
-            right.append(is_right(sample.sums, nodes, sample.columns[sample.truth[chosen]]))
-            bits.append(np.where(nodes < 0, 0, sample.sums.information[nodes]))
-        effect[name] = {"right": _mean(100 * np.concatenate(right)), "information": _mean(np.concatenate(bits))}
+            stated, cautious = node_probabilities(
+                numbers, sample.sums, sample.probabilities(numbers, chosen), len(sample.seen)
+            )
+            nodes = select_verdicts(sample.sums, cautious, exponent(numbers, confidence))
+            rows = np.where(nodes < 0, -1, sample.sums.nodes[nodes])
+            right = words_of(sample.hierarchy).are_true(rows, sample.truth[chosen])
+            bits = np.where(nodes < 0, 0, sample.sums.information[nodes])
+            figures.append(np.stack([nodes >= 0, right, stated[np.arange(len(nodes)), nodes], bits]))
+        known, right, stated, bits = np.concatenate(figures, axis=1)
+        told = known > 0
+        effect[name] = {
+            "told": _mean(100 * known),
+            "right": _mean(100 * right[told]) if told.any() else None,
+            "stated": _mean(100 * stated[told]) if told.any() else None,
+            "information": _mean(bits),
+        }
     return effect
 
 
@@ -306,12 +367,8 @@ class Sample:
 
     @cached_property
     def response(self) -> np.ndarray:
-        """n: log sum exp of the logits; for hidden classes as it would be for classes that the network never met."""
-        plain = np.logaddexp.reduce(self.logits.astype(np.float64), axis=1)
-        kept = self.is_kept
-        if kept.all() or not kept.any():
-            return plain
-        return plain + NEARER * ~kept * (plain[kept].mean() - plain[~kept].mean())
+        """n: log sum exp of the logits."""
+        return np.logaddexp.reduce(self.logits.astype(np.float64), axis=1)
 
     @cached_property
     def columns(self) -> np.ndarray:
@@ -330,19 +387,12 @@ class Sample:
         return method_odds(torch.from_numpy(self.seen_scores), torch.from_numpy(self.scores)).numpy()
 
     def probabilities(self, numbers: ProbabilityNumbers, photos: np.ndarray | slice = slice(None)) -> np.ndarray:
-        """n x (M + U) for some of the photos, with the gate read from `response`."""
+        """n x (M + U) for some of the photos."""
         arrays = (self.logits, self.seen_scores, self.scores)
         logits, seen_scores, scores = (torch.from_numpy(array[photos]) for array in arrays)
-        half = replace(numbers, gate_slope=0.0, gate_lean=0.0, gate_offset=0.0)  # each group sums to 1/2
-        parts = log_probabilities(
-            half, logits, seen_scores, scores, torch.arange(len(self.seen)), self.climb, self.common
-        )
-        seen, unseen = (2 * part.exp().numpy() for part in parts)
-        gate = self.gate(numbers)[photos, None].astype(np.float32)
-        return np.concatenate([gate * seen, (1 - gate) * unseen], axis=1)
-
-    def gate(self, numbers: ProbabilityNumbers) -> np.ndarray:
-        return sigmoid(probability.gate(numbers, torch.from_numpy(self.response), torch.from_numpy(self.odds)).numpy())
+        places = torch.arange(len(self.seen))
+        parts = log_probabilities(numbers, logits, seen_scores, scores, places, self.climb, self.common)
+        return np.concatenate([part.exp().numpy() for part in parts], axis=1)
 
 
 @dataclass(frozen=True)
@@ -359,14 +409,20 @@ class Drawn:
         above, way = way_up_from_all(sample)
         kept, truth = sample.is_kept, sample.truth.copy()
         renamed = np.zeros(len(kept), bool)
-        for photo in np.flatnonzero(random.random(len(kept)) < ABOVE):
+        for photo in np.flatnonzero(random.random(len(kept)) < SHARES["above"]):
             shares = way[sample.columns[truth[photo]]]
             if shares.any():
                 truth[photo], renamed[photo] = sample.unseen[random.choice(above, p=shares / shares.sum())], True
-        is_seen, weight = kept & ~renamed, np.zeros(len(kept))
-        leaves, above_kept, above_hidden = ~kept & ~renamed, kept & renamed, ~kept & renamed
-        shares = (1.0, 1 - ABOVE, ABOVE / 2, ABOVE / 2)
-        for part, share in zip((is_seen, leaves, above_kept, above_hidden), shares, strict=True):
+        has_sibling = relations_to_seen(sample.hierarchy, sample.seen)[sample.truth] == "sibling"
+        is_seen, hidden, weight = kept & ~renamed, ~kept & ~renamed, np.zeros(len(kept))
+        parts = [
+            (is_seen, 1.0),
+            (kept & renamed, SHARES["above"] / 2),
+            (~kept & renamed, SHARES["above"] / 2),
+            (hidden & has_sibling, SHARES["sibling"]),
+            (hidden & ~has_sibling, SHARES["further"]),
+        ]
+        for part, share in parts:
             weight[part] = share / max(part.sum(), 1)
         weight[~is_seen] /= max(weight[~is_seen].sum(), 1e-9)
         return cls(sample, truth, is_seen, weight)
@@ -382,18 +438,24 @@ def way_up_from_all(sample: Sample) -> tuple[np.ndarray, np.ndarray]:
     return above, full
 
 
-def fit_numbers(samples: Sequence[Sample], complete: Sample, harm: float, seed: int = 0) -> ProbabilityNumbers:
-    """The numbers fitted on photos of seen classes, a different part of which is hidden each time.
+def fit_numbers(
+    samples: Sequence[Sample], complete: Sample, settings: CalibrateSettings, seed: int = 0
+) -> tuple[ProbabilityNumbers, list[dict[str, float]]]:
+    """The numbers fitted on photos of seen classes, a different part of which is hidden each time; and the balance of
+    seen and unseen classes as a curve.
 
-    Photos of hidden classes stand in for those of unseen ones, but differ from them in two ways, which are made up for:
+    Photos of hidden classes stand in for those of unseen ones, but differ from them in three ways, which are made up
+    for with constants that development photos of half of the unseen classes gave, the same for every network:
 
-    - Hidden classes are leaves, while many unseen ones lie above seen classes. So some photos are renamed to an unseen
-      class above their own.
+    - They relate to the seen classes in other SHARES. So each relation has its weight, and some photos are renamed to
+      an unseen class above their own.
     - The network was trained to tell hidden classes from the others, so that its response to their photos is weaker
-      than to those of classes that it never met. So their response is moved half-way to that of the other photos.
+      than to those of classes that it never met: see `bring_nearer`.
+    - The seen classes are near to each other (120 breeds of dogs), so that verdicts on hidden ones are less often
+      right: HARDER.
 
     Every number has a prior that is worth STRENGTH photos: it decides where there are few. `complete` are the same
-    photos with nothing hidden; on them seen classes lose at most `harm` points of accuracy.
+    photos with nothing hidden, for the bound on what seen classes may lose.
     """
     random = np.random.default_rng(seed)
     drawn = [Drawn.from_sample(sample, random) for sample in samples]
@@ -401,8 +463,10 @@ def fit_numbers(samples: Sequence[Sample], complete: Sample, harm: float, seed: 
     numbers = replace(PRIOR, seen_sharpness=_seen_sharpness(samples))
     numbers = _fit_gate(numbers, drawn)
     numbers = _fit_unseen(numbers, drawn)
-    numbers = replace(numbers, gate_offset=numbers.gate_offset + _favour(numbers, complete, harm))
-    return _fit_exponents(numbers, drawn, photos)
+    curve = balance_curve(numbers, complete, samples)
+    favour = choose_favour(curve, settings.harm, settings.reach)
+    numbers = replace(numbers, gate_offset=numbers.gate_offset + favour)
+    return _fit_verdicts(numbers, drawn, photos), [point | {"chosen": point["favour"] == favour} for point in curve]
 
 
 def _seen_sharpness(samples: Sequence[Sample]) -> float:
@@ -420,25 +484,20 @@ def _seen_sharpness(samples: Sequence[Sample]) -> float:
 
 
 def _fit_gate(numbers: ProbabilityNumbers, drawn: Sequence[Drawn]) -> ProbabilityNumbers:
-    """Ridge logistic regression of "seen" on the response, both groups alike.
-
-    The weight of the method's odds stays at its prior: hidden classes, which are all leaves, would make it too low.
-    """
-    response = np.concatenate([draw.sample.response for draw in drawn])
-    known = PRIOR.gate_lean * np.concatenate([draw.sample.odds for draw in drawn])
-    is_seen = np.concatenate([draw.is_seen for draw in drawn])
-    weight = np.concatenate([draw.weight for draw in drawn])
-    weight *= len(weight) / weight.sum()
+    """The offset, with both groups alike. How much response and odds weigh is the same for every network: hidden
+    classes, which are all leaves, would give another balance of the two."""
+    response, odds, is_seen, weight = (
+        np.concatenate(part)
+        for part in zip(*((d.sample.response, d.sample.odds, d.is_seen, d.weight) for d in drawn), strict=True)
+    )
     centre, spread = float(np.average(response, weights=weight)), float(max(response.std(), 1e-6))
-    x = np.stack([(response - centre) / spread, np.ones(len(response))], axis=1)
-    prior = np.array([PRIOR.gate_slope, PRIOR.gate_offset])
-    fit = prior.copy()
+    known = GATE_SLOPE * (response - centre) / spread + PRIOR.gate_lean * odds
+    weight, offset = weight * len(weight) / weight.sum(), PRIOR.gate_offset
     for _ in range(20):  # Newton's
-        p = sigmoid(x @ fit + known)
-        curvature = (x * (weight * p * (1 - p))[:, None]).T @ x + STRENGTH / 10 * np.eye(2)
-        slope = x.T @ (weight * (p - is_seen)) + STRENGTH / 10 * (fit - prior)
-        fit = fit - np.linalg.solve(curvature, slope)
-    return replace(numbers, gate_slope=float(fit[0] / spread), gate_centre=centre, gate_offset=float(fit[1]))
+        p = sigmoid(known + offset)
+        slope = (weight * (p - is_seen)).sum() + STRENGTH / 10 * (offset - PRIOR.gate_offset)
+        offset -= slope / ((weight * p * (1 - p)).sum() + STRENGTH / 10)
+    return replace(numbers, gate_slope=GATE_SLOPE / spread, gate_centre=centre, gate_offset=float(offset))
 
 
 def _fit_unseen(numbers: ProbabilityNumbers, drawn: Sequence[Drawn]) -> ProbabilityNumbers:
@@ -476,42 +535,144 @@ def _paths(draw: Drawn, photos: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.
     return photo, node, weight
 
 
-def _favour(numbers: ProbabilityNumbers, complete: Sample, harm: float) -> float:
-    """The least log-odds for seen classes with which they lose no more than `harm` points of accuracy."""
-    p = complete.probabilities(numbers)
-    border = len(complete.seen)
-    lead = np.log(p[:, :border].max(axis=1) + 1e-30) - np.log(p[:, border:].max(axis=1, initial=0) + 1e-30)
-    right = complete.seen[complete.logits.argmax(axis=1)] == complete.truth
-    kept = [float(favour) for favour in FAVOURS if 100 * (right & (lead + favour <= 0)).mean() <= harm]
-    return kept[0] if kept else float(FAVOURS[-1])
+def balance_curve(numbers: ProbabilityNumbers, complete: Sample, samples: Sequence[Sample]) -> list[dict[str, float]]:
+    """For log-odds given to seen classes: `harm`, the per cent of seen photos that the network alone names rightly and
+    whose first label is then neither their class nor one above it; and `reach`, the per cent of photos of hidden
+    classes whose first label is their class, among all classes."""
+    lead, first = _leads(numbers, complete)
+    lost = (complete.seen[complete.logits.argmax(axis=1)] == complete.truth) & ~words_of(complete.hierarchy).are_true(
+        first, complete.truth
+    )
+    hidden = [
+        (lead[~s.is_kept], (first == s.truth)[~s.is_kept]) for s in samples for lead, first in [_leads(numbers, s)]
+    ]
+    leads, reached = (np.concatenate(part) for part in zip(*hidden, strict=True))
+    return [
+        {
+            "favour": float(favour),
+            "harm": _mean(100 * (lost & (lead + favour <= 0))),
+            "reach": _mean(100 * (reached & (leads + favour <= 0))) if len(leads) else 0.0,
+        }
+        for favour in FAVOURS
+    ]
 
 
-def _fit_exponents(numbers: ProbabilityNumbers, drawn: Sequence[Drawn], photos: int) -> ProbabilityNumbers:
-    """For each confidence the exponent with which the mean of both groups' `right` is the confidence."""
-    levels = np.geomspace(0.1, 200, 40)
-    weight, is_seen = (np.concatenate(part) for part in zip(*((d.weight, d.is_seen) for d in drawn), strict=True))
-    right = np.concatenate([_are_right(numbers, draw, levels) for draw in drawn], axis=1)
-    rate = np.zeros((len(levels), 2))
-    for at, row in enumerate(right):  # row by row: on a plateau the last digit of a sum decides which end is chosen
-        right_weight = weight * row
-        rate[at] = [right_weight[group].sum() / max(weight[group].sum(), 1e-9) for group in (is_seen, ~is_seen)]
-    wanted = np.interp(CONFIDENCES, np.maximum.accumulate(rate.mean(axis=1)), np.log(levels))
+def _leads(numbers: ProbabilityNumbers, sample: Sample) -> tuple[np.ndarray, np.ndarray]:
+    """n: by how many log-odds the best seen class leads the best unseen one, and the row of the latter."""
+    p, border = sample.probabilities(numbers), len(sample.seen)
+    if border == p.shape[1]:
+        return np.full(len(p), np.inf), np.full(len(p), -1)
+    best = p[:, border:].argmax(axis=1)
+    lead = np.log(p[:, :border].max(axis=1) + 1e-30) - np.log(p[np.arange(len(p)), border + best] + 1e-30)
+    return lead, sample.unseen[best]
+
+
+def choose_favour(curve: Sequence[dict[str, float]], harm: float, reach: float | None) -> float:
+    """What costs seen classes no more than `harm`, where they need anything; with `reach`, the most that leaves hidden
+    classes so much.
+
+    >>> curve = [{"favour": -1.0, "harm": 9.0, "reach": 8.0}, {"favour": 0.0, "harm": 6.0, "reach": 5.0},
+    ...          {"favour": 1.0, "harm": 4.0, "reach": 2.0}]
+    >>> choose_favour(curve, 5, None), choose_favour(curve, 5, 4), choose_favour(curve, 5, 50)
+    (1.0, 0.0, -1.0)
+    """
+    if reach is not None:
+        return max((point["favour"] for point in curve if point["reach"] >= reach), default=curve[0]["favour"])
+    kept = [point["favour"] for point in curve if point["favour"] >= 0 and point["harm"] <= harm]
+    return min(kept, default=curve[-1]["favour"])
+
+
+@dataclass(frozen=True)
+class Sayable:
+    """The nodes that verdicts on drawn photos may be, one after the other, and the photos' own figures."""
+
+    photo: np.ndarray
+    bits: np.ndarray
+    parts: tuple[np.ndarray, np.ndarray]  # sums over seen and over unseen classes
+    gate: np.ndarray
+    is_true: np.ndarray
+    weight: np.ndarray  # n, of photos
+    is_seen: np.ndarray  # n
+
+    @classmethod
+    def from_drawn(cls, numbers: ProbabilityNumbers, draw: Drawn) -> Sayable:
+        sample, sums = draw.sample, draw.sample.sums
+        p, border = sample.probabilities(numbers), len(sample.seen)
+        of_seen = sums(p, border)
+        of_unseen, gate = np.maximum(sums(p) - of_seen, 0), np.clip(p[:, :border].sum(axis=1), 1e-6, 1 - 1e-6)
+        possible = (of_seen / gate[:, None] >= FLOOR) | (of_unseen / (1 - gate[:, None]) >= FLOOR)
+        photo, node = np.nonzero(possible & sums.can_be_said)
+        is_true = words_of(sample.hierarchy).are_true(sums.nodes[node], draw.truth[photo])
+        parts = of_seen[photo, node], of_unseen[photo, node]
+        return cls(photo, sums.information[node], parts, gate[photo], is_true, draw.weight, draw.is_seen)
+
+    def verdicts(self, detail: float) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """For each of POWERS: the photos that have a verdict, its m(v), and whether it is right."""
+        mass, cautious = weigh(detail, *self.parts, self.gate, self.bits)
+        rows = choose(self.photo, self.bits, np.maximum(cautious, 1e-9), POWERS, len(self.weight))
+        known = [np.flatnonzero(row >= 0) for row in rows]
+        return [(at, mass[row[at]], self.is_true[row[at]]) for row, at in zip(rows, known, strict=True)]
+
+
+def _fit_verdicts(numbers: ProbabilityNumbers, drawn: Sequence[Drawn], photos: int) -> ProbabilityNumbers:
+    """What verdicts state, and how careful they are, by verdicts of many exponents.
+
+    Of each cost of detail, the statement is fitted by logistic regression on the log-odds of m(v), with HARDER taken
+    off where a photo shows no seen class; the cost with which right and stated differ least is kept, for seen and for
+    unseen photos. The exponent of a confidence is the one with which it is reached on both.
+    """
+    sayable = [Sayable.from_drawn(numbers, draw) for draw in drawn]
+    most = float(max(nodes.bits.max(initial=1.0) for nodes in sayable))
+    best, rates = None, np.zeros((len(POWERS), 2))
+    for detail in DETAILS:
+        told = [nodes.verdicts(detail / most**2) for nodes in sayable]
+        weight = [[nodes.weight[at] for at, _, _ in row] for nodes, row in zip(sayable, told, strict=True)]
+        seen = [[nodes.is_seen[at] for at, _, _ in row] for nodes, row in zip(sayable, told, strict=True)]
+        power = np.concatenate([np.full(len(w), k) for row in weight for k, w in enumerate(row)])
+        weights, is_seen = (np.concatenate([part for row in rows for part in row]) for rows in (weight, seen))
+        mass, right = (np.concatenate([one[at] for row in told for one in row]) for at in (1, 2))
+        fit = _fit_statement(mass, right, np.where(is_seen, 0.0, HARDER), weights)
+        odds = _logit(mass) * fit[0] + fit[1]
+        gaps, rate = [], np.full((len(POWERS), 2), np.nan)
+        for k in range(len(POWERS)):
+            for group, harder in ((True, 0.0), (False, HARDER)):
+                of = (power == k) & (is_seen == group)
+                if weights[of].sum() > 0:
+                    share = float(np.average(right[of], weights=weights[of]))
+                    gaps.append(share - np.average(sigmoid(odds[of] - harder), weights=weights[of]))
+                    rate[k, int(group)] = sigmoid(_logit(np.array(share)) + harder)
+        cost = float(np.mean(np.square(gaps))) if gaps else 0.0
+        if best is None or cost < best[0]:
+            best, rates = (cost, detail / most**2, fit), rate
+    assert best is not None
+    lowest = np.maximum.accumulate(np.nan_to_num(np.nanmin(np.where(np.isnan(rates), 2, rates), axis=1), nan=1.0))
+    wanted = np.interp(CONFIDENCES, np.minimum(lowest, 1), np.log(POWERS))
     share = photos / (photos + STRENGTH)
     exponents = np.exp(share * wanted + (1 - share) * np.log(PRIOR.exponents))
-    return replace(numbers, exponents=np.maximum.accumulate(exponents).round(4).tolist())
+    return replace(
+        numbers,
+        detail=float(best[1]),
+        stated_slope=float(best[2][0]),
+        stated_offset=float(best[2][1]),
+        exponents=np.maximum.accumulate(exponents).round(4).tolist(),
+    )
 
 
-def _are_right(numbers: ProbabilityNumbers, draw: Drawn, exponents: np.ndarray) -> np.ndarray:
-    """Exponents x n, bool: whether each photo's verdict is right."""
-    sums, columns = draw.sample.sums, draw.sample.columns[draw.truth]
-    nodes = select_verdicts(sums, sums(draw.sample.probabilities(numbers)), exponents)
-    return np.stack([is_right(sums, row, columns) for row in nodes])
+def _fit_statement(mass: np.ndarray, right: np.ndarray, harder: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """(slope, offset) of P(right) = sigmoid(slope * logit(mass) + offset - harder), near to (1, 0) unless much speaks
+    against it."""
+    x, prior = np.stack([_logit(mass), np.ones(len(mass))], axis=1), np.array([1.0, 0.0])
+    fit, strength, weight = prior.copy(), np.array([5.0, 1.0]), 100 * weight
+    for _ in range(25):  # Newton's
+        p = sigmoid(x @ fit - harder)
+        curvature = (x * (weight * p * (1 - p))[:, None]).T @ x + np.diag(strength)
+        fit = fit - np.linalg.solve(curvature, x.T @ (weight * (p - right)) + strength * (fit - prior))
+    return fit
 
 
-def is_right(sums: NodeSums, nodes: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """n, bool: whether each photo's verdict is true of its class; "unknown" is right."""
-    rows = np.where(nodes < 0, -1, sums.nodes[nodes])
-    return (nodes < 0) | words_of(sums.hierarchy).are_true(rows, sums.rows[columns])
+def _logit(p: np.ndarray) -> np.ndarray:
+    inside = np.clip(p, 1e-4, 1 - 1e-4)
+    return np.log(inside / (1 - inside))
 
 
 def sigmoid(x: np.ndarray) -> np.ndarray:

@@ -26,7 +26,8 @@ CALIBRATION = "default-calibration.json"
 
 def default_place() -> Path:
     """Where it is kept: another version, other settings or other embedded data make another bundle."""
-    text = repr((default_choices(), sorted(entry["sha256"] for entry in manifest())))
+    data = sorted(entry["sha256"] for entry in manifest() if entry["file"] != "map.npz")  # which is made from it
+    text = repr((default_choices(), data))
     return cache_folder() / "bundles" / f"default-{__version__}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
 

@@ -33,8 +33,8 @@ from unseen.photos.inputs import read_shard
 
 @dataclass(frozen=True)
 class PhotoSet:
-    """Photo i is `sizes[i]` bytes from `offsets[i]` of its file; the whole file where the offset is 0, as no photo in a
-    shard can begin there."""
+    """Photo i is `sizes[i]` bytes from `offsets[i]` of its file. An offset of 0 means all of the file: no photo in a
+    shard begins there."""
 
     names: bytes  # file names, joined
     name_ends: np.ndarray  # n, int64: where each photo's file name ends in `names`
@@ -96,7 +96,7 @@ def open_photo_set(
     """The photos of seen classes in a folder of class folders, or of tar shards.
 
     `order`: the classes that numbers in shards count, where it is not that of `seen_ids`. With the `hierarchy`, folders
-    may bear names of classes in place of ids.
+    may be called by names of classes instead of ids.
     """
     folder = Path(folder)
     if not folder.is_dir():
@@ -207,7 +207,7 @@ class EvaluationPhotos(Dataset):
 def collate(examples: list[Example]) -> Batch:
     """Pixels B x 3 x H x W (None where no photo could be read), labels B, and what was unreadable."""
     read = [(pixels, label) for pixels, label, _ in examples if pixels is not None]
-    failed = {i: why for _, _, those in examples for i, why in those.items()}
+    failed = {i: why for _, _, unreadable in examples for i, why in unreadable.items()}
     labels = shared(torch.tensor([label for _, label in read]))
     return shared(torch.stack([pixels for pixels, _ in read])) if read else None, labels, failed
 

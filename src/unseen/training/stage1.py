@@ -1,6 +1,6 @@
 """Stage 1: (hierarchy, class vectors, network) -> a classifier for every class, as a bundle.
 
-`train` finds its parts by name, and saves; `fit_classifiers` is its heart, with parts that are in memory.
+`train` loads the parts by name and saves the bundle; `fit_classifiers` works on parts in memory.
 """
 
 from __future__ import annotations
@@ -190,7 +190,7 @@ def _name_network(network: Network | NetworkInfo) -> str:
 
 
 def _name_vectors(provenance: Sequence[dict[str, Any]]) -> str:
-    """Sources of vectors in a few words that tell them apart."""
+    """A short description of the sources, different for different ones."""
     return " + ".join(f"{of['name']} ({of.get('mode')}, {(of.get('sha256') or '')[:12]})" for of in provenance)
 
 
@@ -198,7 +198,7 @@ def _name_vectors(provenance: Sequence[dict[str, Any]]) -> str:
 
 
 def _seen_classes(hierarchy: Hierarchy, network: Network, skip_missing: bool) -> list[str]:
-    """The network's classes, in its order. Those that the hierarchy lacks are refused, or left out if asked for."""
+    """The network's classes, in its order. Refuses classes that are not in the hierarchy, or skips them."""
     missing = [id for id in network.class_ids if id not in hierarchy]
     if missing:
         count = f"{len(missing)} of the network's {len(network.class_ids)} classes"
@@ -213,7 +213,7 @@ def _seen_classes(hierarchy: Hierarchy, network: Network, skip_missing: bool) ->
 
 
 def default_vectors(method: str, hierarchy: Hierarchy) -> str:
-    """Words alone, as published; for kin sentences too, as far as all classes have or can get an encoding."""
+    """glove, as published; for kin text as well, if every class has or can get a sentence encoding."""
     if method != DEFAULT_METHOD:
         return "glove"
     written = any(written_look(hierarchy, id) for id in hierarchy.own_looks)
@@ -224,7 +224,7 @@ def default_vectors(method: str, hierarchy: Hierarchy) -> str:
 
 
 def _log_coverage(coverage: Coverage | None) -> None:
-    """Which classes lack a vector; or, briefly, which source does not know them all while another does."""
+    """Log which classes have no vector; else which source does not cover them all."""
     if coverage is None:
         return
     if coverage.zero:
@@ -306,7 +306,7 @@ def check_hidden(solution: Solution, problem: Problem, hidden: np.ndarray) -> Ho
 def open_output(out: str | Path | None, run: Run, overwrite: bool) -> Iterator[tuple[Run, bool]]:
     """The run with a folder for its checkpoints, and whether `out` holds the finished bundle of a run to resume.
 
-    One that would lose earlier work is refused unless asked to.
+    Refuses to lose earlier work, except on `overwrite`.
     """
     if out is None:
         yield run, False
@@ -325,7 +325,7 @@ def open_output(out: str | Path | None, run: Run, overwrite: bool) -> Iterator[t
 
 @contextmanager
 def _alone(out: Path, folder: Path) -> Iterator[None]:
-    """One training at a time may end in `out`."""
+    """Only one training at a time may write `out`."""
     with locked(folder / "lock", f"{out}: another process is training there: wait for it, or choose another name"):
         try:
             yield

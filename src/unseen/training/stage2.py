@@ -400,7 +400,7 @@ def stages(network: Network) -> list[list[nn.Module]]:
 
 
 def freeze(network: Network, first_stages: int, batch_norm: bool) -> None:
-    """Mark what gets no gradient."""
+    """Turn gradients off for what stays as it is."""
     network.requires_grad_(True)
     network.get_classifier().requires_grad_(False)
     for module in _kept(network, first_stages, batch_norm):
@@ -435,7 +435,7 @@ def can_share(network: Network, first_stages: int) -> bool:
 
 
 class FrozenBatches:
-    """Batches as the frozen stages of a network leave them, kept on disk.
+    """The output of a network's frozen stages for each batch, kept on disk.
 
         FOLDER/<key>/<first step>/checkpoint.safetensors   of BLOCK steps: what the last stage sees, in half precision
 
@@ -453,7 +453,7 @@ class FrozenBatches:
         self.folder = folder / key
 
     def batches(self, step: int, end: int, load: Callable[[int, int], Iterable[Batch]]) -> Iterator[Batch]:
-        """The batches of the steps step..end-1. `load(first, end)` gives those of photos, for what is not there yet."""
+        """The batches of the steps step..end-1. `load(first, end)` reads the photos of missing ones."""
         fresh: Iterator[Batch] | None = None
         while step < end:
             first = step - step % BLOCK
@@ -473,18 +473,19 @@ class FrozenBatches:
             saved = load_checkpoint(self._place(first), self.identity)
         except UnseenError:  # damaged: it is made again
             return None
-        if saved is None or len(saved.tensors["labels"]) < end - first:
+        if saved is None or len(saved[0]["labels"]) < end - first:
             return None
-        unreadable = [{int(photo): why for photo, why in failed.items()} for failed in saved.facts["unreadable"]]
-        return list(zip(saved.tensors["hidden"], saved.tensors["labels"], unreadable, strict=True))
+        tensors, facts = saved
+        unreadable = [{int(photo): why for photo, why in failed.items()} for failed in facts["unreadable"]]
+        return list(zip(tensors["hidden"], tensors["labels"], unreadable, strict=True))
 
     def _make(self, first: int, batches: Iterable[Batch]) -> list[Batch]:
         hidden, labels, unreadable = [], [], []
-        for pixels, those, failed in batches:
-            if pixels is None or any(len(those) < len(others) for others in labels):
+        for pixels, answers, failed in batches:
+            if pixels is None or any(len(answers) < len(others) for others in labels):
                 raise _unreadable(failed)
             hidden.append(self._hidden(pixels))
-            labels.append(those)
+            labels.append(answers)
             unreadable.append(failed)
         tensors = {"hidden": torch.stack(hidden), "labels": torch.stack(labels)}
         save_checkpoint(self._place(first), tensors, {"identity": self.identity, "unreadable": unreadable})

@@ -29,6 +29,7 @@ OPTIONS = (
 )
 
 BLOCK = 1 << 16  # classes at a time
+SENTENCES = {"text": TextEncodings, "looks": LookEncodings}
 
 
 @dataclass(frozen=True)
@@ -132,15 +133,11 @@ def find_coverage(hierarchy: Hierarchy, sources: Sequence[VectorSource]) -> Cove
     """The coverage that `class_vectors` reports, without all vectors in memory at once."""
     known, missed = [], Counter()
     for source in sources:
-        known.append(np.zeros((len(hierarchy), 1), bool))
-        for start in range(0, len(hierarchy), BLOCK):
-            rows = np.arange(start, min(start + BLOCK, len(hierarchy)))
-            if isinstance(source, WordVectors):
-                known[-1][rows, 0], words = source.reach(hierarchy, rows)
-                missed.update(words)
-            else:
-                block = np.asarray(source.encode(hierarchy, rows), np.float32)
-                known[-1][rows, 0] = checked(block, (len(rows), source.dim), source.name).any(axis=1)
+        rows = np.arange(len(hierarchy))
+        blocks = [source.encode(hierarchy, rows[at : at + BLOCK]).any(axis=1) for at in range(0, len(rows), BLOCK)]
+        known.append(np.concatenate(blocks)[:, None])
+        if isinstance(source, WordVectors):
+            missed.update(source.missed_words(hierarchy))
     return Coverage.of(hierarchy, known, [source.name for source in sources], missed)
 
 
@@ -173,9 +170,8 @@ def load_vectors(spec: str | Path | VectorSource | Callable | Sequence) -> list[
 
 
 def _load_one(spec: str) -> VectorSource:
-    for built_in in (TextEncodings, LookEncodings):
-        if spec == built_in.name:
-            return built_in()
+    if spec in SENTENCES:
+        return SENTENCES[spec]()
     name, at, mode = spec.rpartition("@")
     if not at or mode not in MODES:
         name, mode = spec, "lower"
@@ -196,10 +192,8 @@ def vectors_from_provenance(saved: Mapping[str, Any], source: str | Path | Calla
     name, kind, mode, origin = (saved.get(key, "") for key in ("name", "kind", "mode", "source"))
     if kind == "glove":
         vectors: VectorSource = WordVectors.builtin(mode)
-    elif kind == "text":
-        vectors = TextEncodings()
-    elif kind == "looks":
-        vectors = LookEncodings()
+    elif kind in SENTENCES:
+        vectors = SENTENCES[kind]()
     elif kind == "callable" and callable(source):
         vectors = CallableVectors(source, name)
     elif kind == "file" and not callable(source) and (source is not None or split_member(str(origin))[0].is_file()):

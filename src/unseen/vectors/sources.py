@@ -1,11 +1,10 @@
-"""What gives classes their vectors: words of a vocabulary, or any callable. `text_encoder` has a third, sentences."""
+"""Sources of class vectors: word vectors and any callable; `text_encoder` has sentence encodings."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -27,7 +26,7 @@ REMEMBERED = 1 << 18  # words whose rows are kept
 
 
 class VectorSource(Protocol):
-    """What gives classes their vectors. `provenance` is plain JSON: name, source, sha256, mode, dim."""
+    """A source of class vectors. `provenance` is plain JSON: name, source, sha256, mode, dim."""
 
     @property
     def name(self) -> str: ...
@@ -70,8 +69,8 @@ class WordVectors:
             raise UnseenError(f"There is no lookup mode {mode!r}. Choose one of: {', '.join(MODES)}.")
         self.words = list(words)
         self.vectors = vectors
-        if getattr(vectors, "ndim", 0) != 2 or len(vectors) != len(self.words):
-            shape = getattr(vectors, "shape", type(vectors).__name__)
+        if np.ndim(vectors) != 2 or len(vectors) != len(self.words):
+            shape = np.shape(vectors)
             raise UnseenError(f"{name}: {len(self.words):,} words need a matrix with a row for each, not {shape}.")
         self.mode, self.name, self.dim = mode, name, int(vectors.shape[1])
         origin = {"kind": "arrays", "source": "given as arrays", "sha256": None, **(provenance or {})}
@@ -88,11 +87,11 @@ class WordVectors:
     @classmethod
     def load(cls, path: str | Path, mode: str = "lower", show_progress: bool = True) -> WordVectors:
         """A file in GloVe, word2vec (text or binary) or fastText format, perhaps in gzip or zip: 'archive.zip#file'."""
-        table = load_vector_file(path, show_progress)
-        facts = {"source": table.source, "sha256": table.sha256, "format": table.format}
+        table, (file, member) = load_vector_file(path, show_progress), split_member(path)
+        source = f"{file.absolute()}#{member}" if member else str(file.absolute())
+        facts = {"kind": "file", "source": source, "sha256": table.sha256, "format": table.format}
         facts |= {"words": len(table.words), "duplicates": table.duplicates}
-        file, member = split_member(path)
-        return cls(table.words, table.vectors, mode, Path(member or file).name, {"kind": "file"} | facts)
+        return cls(table.words, table.vectors, mode, Path(member or file).name, facts)
 
     def __len__(self) -> int:
         return len(self.words)
@@ -109,33 +108,12 @@ class WordVectors:
 
     def missed_words(self, hierarchy: Hierarchy, rows: Sequence[int] | np.ndarray | None = None) -> Counter:
         """The words of which nothing is found -> in how many classes they occur."""
-        return self.reach(hierarchy, rows)[1]
-
-    def reach(
-        self, hierarchy: Hierarchy, rows: Sequence[int] | np.ndarray | None = None
-    ) -> tuple[np.ndarray, Counter[str]]:
-        """Which of n classes have a vector (n, bool), and `missed_words`: quicker than `encode`, a word at a time."""
-        tokens = list(map(self._tokens, _lemmas(hierarchy, rows)))
-        words = list(dict.fromkeys(chain.from_iterable(tokens)))
-        number = dict(zip(words, range(len(words)), strict=True))
-        word = np.fromiter(map(number.__getitem__, chain.from_iterable(tokens)), np.int64)
-        owner = np.repeat(np.arange(len(tokens)), list(map(len, tokens)))
-        known = np.zeros(len(tokens), bool)
-        has_vector = np.asarray(self._mean([(one,) for one in words]).any(axis=1))
-        known[owner[has_vector[word]]] = True
-        lost = np.array([not self._word(one) for one in words], bool)[word]
-        shown = [one.lower() for one in words] if self.mode == "lower" else words
-        pairs = dict.fromkeys(zip(owner[lost].tolist(), map(shown.__getitem__, word[lost].tolist()), strict=True))
-        return known, Counter(text for _, text in pairs)
-
-    def _tokens(self, lemmas: Sequence[str]) -> list[str]:
-        """What is looked up for a class: lemmas that are one word of the vocabulary, else their words."""
-        if not self._joined:
-            return _words(" ".join(lemmas))
-        joined = (
-            [lemma.replace(" ", "_")] if self._joined_row(lemma) is not None else _words(lemma) for lemma in lemmas
-        )
-        return list(chain.from_iterable(joined))
+        missed = Counter()
+        for lemmas in _lemmas(hierarchy, rows):
+            words = (word for lemma in lemmas if self._joined_row(lemma) is None for word in _words(lemma))
+            lost = (word for word in words if not self._word(word))
+            missed.update(list(dict.fromkeys(map(str.lower, lost) if self.mode == "lower" else lost)))
+        return missed
 
     def _mean(self, classes: Sequence[Sequence[str]]) -> np.ndarray:
         """The rule is linear in the word vectors, so the vectors of n classes are one sparse product."""

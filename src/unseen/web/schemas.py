@@ -23,14 +23,21 @@ SHIFT_HELP = (
     "bundle's calibration balances them, if it has one."
 )
 CONFIDENCE_HELP = "How often a verdict must be right: 0.9 is 9 times in 10."
+AMONG_HELP = (
+    "Only these: names or ids between commas or on lines of their own, such as `okapi, crane (machine), wheelie bin`. "
+    "Names that nobody knows become classes of this answer. Instead of `candidates`."
+)
 BUNDLE_HELP = "Which of the served bundles, by name; without it the first one."
 
+MAX_AMONG = 20_000  # characters of a list
 Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME, pattern=SHOWN_ONLY)]
 Token = Annotated[str, Field(max_length=64, description="From /api/classify.", examples=["Zb2m3n5Xk0aM1yqRzj0X1w"])]
 Candidates = Annotated[str, Field(pattern=CANDIDATES, description=CANDIDATES_HELP, examples=["unseen"])]
 Count = Annotated[int, Field(ge=1, le=MAX_LABELS, description="Labels for each photo.")]
+Confidence = Annotated[float, Field(gt=0, lt=1, description=CONFIDENCE_HELP)]
 Shift = Annotated[float, Field(ge=-1e6, le=1e6, allow_inf_nan=False, description=SHIFT_HELP)]
 BundleName = Annotated[str | None, Field(max_length=MAX_NAME, description=BUNDLE_HELP)]
+Among = Annotated[str, Field(max_length=MAX_AMONG, pattern=SHOWN_ONLY, description=AMONG_HELP)]
 Mark = Literal["seen", "unseen", "guesswork", "link"]
 Trust = Annotated[float | None, Field(description="0 to 1: how well seen classes support this one; null if unknown.")]
 
@@ -47,7 +54,8 @@ class RankOptions(BaseModel):
     k: Count = 5
     candidates: Candidates = "any"
     seen_shift: Shift | None = None
-    sure: Annotated[float, Field(gt=0, lt=1, description=CONFIDENCE_HELP)] = CONFIDENCE
+    sure: Confidence = CONFIDENCE
+    among: Among = ""
     bundle: BundleName = None
 
 
@@ -66,6 +74,11 @@ class CompareRequest(Strict):
     token: Token
     k: Count = 5
     candidates: Candidates = "any"
+    sure: Confidence = CONFIDENCE
+    balance: float = Field(
+        0.0, ge=-1, le=1, description="Favour seen (-1) or unseen (1) classes, as far as it matters."
+    )
+    among: Among = ""
     bundles: list[Name] = Field([], max_length=20, description="Names; without any, all bundles that are served.")
 
 
@@ -127,8 +140,9 @@ class SaveRequest(Strict):
 Unreadable = TypedDict("Unreadable", {"photo": str, "why": str})
 Problem = TypedDict("Problem", {"error": str, "unreadable": NotRequired[list[Unreadable]]})
 Brief = TypedDict("Brief", {
-    "id": str, "name": str, "mark": Mark, "training": str, "trust": Trust, "children": int,
+    "id": str, "name": str, "mark": Mark, "training": str, "trust": Trust, "support": str, "children": int,
 })
+Stretch = Annotated[list[int], Field(description="Its place on the map: the first of the row, and how many.")]
 Verdict = TypedDict("Verdict", {
     "id": str | None, "name": str | None, "say": str | None, "text": str, "hedge": str,
     "probability": float | None,
@@ -144,15 +158,21 @@ Guess = TypedDict("Guess", {
 })
 ProbableNode = TypedDict("ProbableNode", {
     "id": str, "name": str, "mark": Mark, "training": str, "parent": str | None, "probability": float, "here": bool,
+    "at": Stretch,
 })
-Place = TypedDict("Place", {"id": str, "place": int, "of": int})
+Place = TypedDict("Place", {
+    "id": str, "say": str, "place": int, "of": int, "probability": float, "within": str | None,
+})
+Listed = TypedDict("Listed", {
+    "name": str, "id": str, "new": bool, "parents": list[dict[str, str]], "others": list[dict[str, str]],
+})
 Answers = TypedDict("Answers", {
     "photo": str, "token": str, "verdict": Verdict, "labels": list[Label], "guesses": list[Guess],
     "calibrated": bool, "lit": list[ProbableNode], "watched": list[Place],
 })
 Ranking = TypedDict("Ranking", {
     "bundle": str, "candidates": str, "classes": int, "seen_shift": float | None, "photos": list[Answers],
-    "unreadable": list[Unreadable], "forgotten": list[str], "seconds": float,
+    "unreadable": list[Unreadable], "forgotten": list[str], "listed": list[Listed], "seconds": float,
 })
 Column = TypedDict("Column", {
     "bundle": str, "title": str, "method": str, "labels": list[Label], "verdict": Verdict | None,
@@ -181,6 +201,9 @@ class TaughtClass(Brief):
 
 
 class Details(Found):
+    say: str
+    looks: str
+    at: Stretch
     added: bool
     path: list[Brief]
     parents: list[Brief]
@@ -198,7 +221,7 @@ Neighbour = TypedDict("Neighbour", {
 Branch = TypedDict("Branch", {"id": str, "parent": str | None})
 Why = TypedDict("Why", {
     "id": str, "name": str, "definition": str, "seen": bool, "mark": Mark, "training": str, "trust": Trust,
-    "path": list[str], "neighbours": list[Neighbour], "tree": list[Branch],
+    "support": str, "looks": str, "photos": int, "path": list[str], "neighbours": list[Neighbour], "tree": list[Branch],
     "nodes": dict[str, Brief],
 })
 TriedPlace = TypedDict("TriedPlace", {"token": str, "place": int, "of": int})
@@ -207,14 +230,26 @@ Added = TypedDict("Added", {"id": str, "bundle": str, "added": list[Brief]})
 Removed = TypedDict("Removed", {"removed": str, "bundle": str, "added": list[Brief]})
 Taught = TypedDict("Taught", {"id": str, "bundle": str, "taught": list[TaughtClass]})
 Saved = TypedDict("Saved", {"name": str, "path": str, "command": str})
+Map = TypedDict("Map", {
+    "bundle": str, "marks": str, "regions": list[tuple[int, int, int, str, str]],
+})
+MapPlaces = TypedDict("MapPlaces", {"start": int, "places": list[tuple[str, str]]})
 BundleInfo = TypedDict("BundleInfo", {
-    "name": str, "method": str, "classes": int, "nodes": int, "seen": int, "network": str, "vectors": list[str],
+    "name": str, "calibrated": bool, "method": str, "classes": int, "nodes": int, "seen": int, "network": str,
+    "vectors": list[str],
     "hierarchy": str, "trust": bool, "reach": float, "calibrated_shift": float | None, "added": list[Brief],
     "taught": list[TaughtClass],
 })
-Bundles = TypedDict("Bundles", {"bundles": list[BundleInfo], "read_only": bool})
+Bundles = TypedDict("Bundles", {"bundles": list[BundleInfo], "read_only": bool, "run": str})
+Words = TypedDict("Words", {
+    "marks": dict[str, str], "support": dict[str, str], "levels": dict[str, str], "hidden": str,
+})
 Health = TypedDict("Health", {
     "status": Literal["ok"], "bundles": list[str], "seconds": float, "photos": int, "batches": int,
     "remembered": int, "memory_mb": float | None,
+})
+Start = TypedDict("Start", {
+    "unseen": str, "limits": dict[str, int], "local": bool, "words": Words, "samples": list[dict[str, str]],
+    "bundles": list[BundleInfo], "read_only": bool, "run": str,
 })
 Version = TypedDict("Version", {"unseen": str, "python": str, "torch": str, "limits": dict[str, int]})

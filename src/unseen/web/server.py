@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import errno
 import json
+import logging
 import math
+import signal
 import socket
 import threading
 import time
@@ -63,10 +65,14 @@ def run(app: Any, bound: socket.socket, workers: int = 1, grace: int = 30) -> No
         log_level="warning",
         access_log=False,
         server_header=False,
+        lifespan="off",  # there is nothing to begin or to end
         timeout_graceful_shutdown=grace,
         timeout_worker_healthcheck=60,  # loading a model may take as long
     )
     server = uvicorn.Server(config)
+    logging.getLogger("uvicorn.error").addFilter(_is_news)
+    # uvicorn, once it has ended, raises the signal again that ended it: the caller still has to clean up.
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         if workers == 1:
             server.run(sockets=[bound])
@@ -75,7 +81,14 @@ def run(app: Any, bound: socket.socket, workers: int = 1, grace: int = 30) -> No
     except KeyboardInterrupt:  # Ctrl-C is how a server ends
         pass
     finally:
+        signal.signal(signal.SIGTERM, before)
         bound.close()
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """Not that a request was cut off, if somebody pressed Ctrl-C twice."""
+    kind = record.exc_info[0] if record.exc_info else None
+    return kind is None or not issubclass(kind, asyncio.CancelledError)
 
 
 def when_ready(address: str, token: str | None, act: Callable[[list[dict]], None]) -> None:

@@ -40,12 +40,13 @@ from unseen.web.guards import (
     KEPT_PHOTOS,
     MAX_ADDED,
     MAX_FILE_BYTES,
+    MAX_LISTED,
     MAX_PIXELS,
     MAX_SAVED,
     MB,
     Busy,
 )
-from unseen.web.schemas import AddRequest, RankOptions, TeachRequest, TryRequest
+from unseen.web.schemas import AddRequest, CompareRequest, RankOptions, TeachRequest, TryRequest
 from unseen.web.view import NETWORK, View
 
 if TYPE_CHECKING:
@@ -136,6 +137,7 @@ class Service:
     def __init__(
         self, models: dict[str, Model], save_folder: Path | None = None, read_only: bool = False, batch: int = 16
     ):
+        self.run = secrets.token_urlsafe(6)  # tells a page that this is another run of the server
         self.save_folder = save_folder or cache_folder() / "bundles"
         self.read_only = read_only
         self.started = time.monotonic()
@@ -146,6 +148,7 @@ class Service:
         self.views: dict[str, View] = {}
         self._growing = threading.Lock()
         self._looking = threading.Lock()
+        self._listing = threading.Lock()
         self._ranking = threading.Lock()  # each calling thread of torch has helpers of its own: they would fight
         for name, model in models.items():
             self.views[name] = view = View(name, model)
@@ -181,13 +184,24 @@ class Service:
         self.decoders.close()
         self._folder.cleanup()
 
-    def view(self, name: str | None) -> View:
-        """The bundle of that name; the first one without a name."""
+    def view(self, name: str | None, among: str = "") -> View:
+        """The bundle of that name, the first one without a name; knowing only the classes of a list, if there is one.
+
+        `Model.among` keeps the last few lists.
+        """
         if name is None:
-            return next(iter(self.views.values()))
-        if name not in self.views:
+            view = next(iter(self.views.values()))
+        elif name in self.views:
+            view = self.views[name]
+        else:
             raise Refused(404, f"There is no bundle named {name!r}. There are: {', '.join(self.views)}.")
-        return self.views[name]
+        names = list(dict.fromkeys(" ".join(part.split()) for part in re.split(r"[,;\n]", among) if part.strip()))
+        if not names:
+            return view
+        if len(names) > MAX_LISTED:
+            raise Refused(422, f"{len(names)} names are too many: a list may have {MAX_LISTED}.")
+        with self._listing:
+            return View(view.name, view.model.among(names), view.reach)
 
     def look_at(self, files: Iterator[tuple[str, bytes]]) -> tuple[list[tuple[str, Remembered]], list[Unreadable]]:
         """Features of the photos by every network, remembered under a token each; and the unreadable ones."""
@@ -246,9 +260,10 @@ class Service:
         with self._looking:
             return view.heatmaps(photo, ids)
 
-    def compare(self, photo: Remembered, names: Sequence[str], k: int, candidates: str) -> list[dict[str, Any]]:
+    def compare(self, photo: Remembered, request: CompareRequest) -> list[dict[str, Any]]:
         """One column for each network alone and for each of the named bundles."""
-        chosen = [self.view(name) for name in names or self.views]
+        k = request.k
+        chosen = [self.view(name, request.among) for name in request.bundles or self.views]
         networks: dict[str, View] = {}
         for view in chosen:
             networks.setdefault(view.network_key, view)
@@ -258,7 +273,9 @@ class Service:
             for key, view in networks.items()
         ]
         for view in chosen:
-            options = RankOptions(k=k, candidates=view.candidates(candidates))
+            candidates = view.candidates(request.candidates)
+            shift = request.balance * view.reach if request.balance else None
+            options = RankOptions(k=k, candidates=candidates, sure=request.sure, seen_shift=shift)
             answer = self.rank(view, [("", photo)], options)[0]
             columns.append({"bundle": view.name, "title": view.name, "method": view.bundle.method} | answer)
         return columns
@@ -408,12 +425,20 @@ class Batcher:
     def submit(self, item: Any) -> Future:
         promise: Future = Future()
         self._queue.put((item, promise))
+        if not self._thread.is_alive():
+            self._turn_away()
         return promise
 
     def close(self) -> None:
-        """Answer what is waiting, then end the thread."""
+        """Answer what is waiting, then end the thread. What comes later is turned away: nobody waits for ever."""
         self._queue.put(None)
         self._thread.join()
+        self._turn_away()
+
+    def _turn_away(self) -> None:
+        with suppress(queue.Empty):
+            while entry := self._queue.get_nowait():
+                entry[1].set_exception(Busy())
 
     def _run(self) -> None:
         torch.set_num_threads(self._cores)  # of this thread

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from unseen.answers.answer import Answer, Guess, Label, make_labels
+from unseen.answers.answer import SUPPORT, Answer, Guess, Label, make_labels, support_in_words
 from unseen.answers.candidates import find_node, hidden_people, parse_candidates
 from unseen.answers.explain import heat_of_pixels
 from unseen.answers.probability import Verdict
@@ -21,10 +21,12 @@ from unseen.model import Model
 from unseen.photos.decoding import Decoded
 from unseen.vectors.placing import suggest
 from unseen.web.guards import MAX_LISTED
+from unseen.web.layout import Layout
 from unseen.web.schemas import RankOptions
 
-GUESSWORK = 0.4  # below this trust a class is hardly ever among the twenty best labels of its own photos
 LEAST_PROBABLE, MOST_NODES = 0.01, 80  # of the nodes shown for a photo
+LEAST_REGION = 12  # classes: smaller regions of the map get their names when someone looks at them
+MARKS = {"seen": "s", "unseen": "u", "guesswork": "g"}  # a letter each, for the map
 TOPICS = (  # where to begin in WordNet: animals, dogs, birds, fish, plants, food, fruit, tools, vehicles, clothing, ...
     *("n00015388", "n02084071", "n01503061", "n02512053", "n00017222", "n00021265", "n07705931", "n04451818"),
     *("n04524313", "n03051540", "n03405725", "n03800933", "n02913152"),
@@ -46,6 +48,7 @@ class View:
         bundle = self.bundle
         return {
             "name": self.name,
+            "calibrated": bundle.calibration is not None,
             "method": bundle.method,
             "classes": int(self.is_class.sum()),
             "nodes": len(bundle),
@@ -78,8 +81,12 @@ class View:
             return "seen"
         if not self.is_class[row]:
             return "link"
-        trust = self.trust(row)
-        return "guesswork" if trust is not None and trust < GUESSWORK else "unseen"
+        return "guesswork" if self.support(row) == SUPPORT[-1][0] else "unseen"
+
+    def support(self, row: int) -> str:
+        """How well what the network was trained on supports a class, in words; "" where that is no question."""
+        settled = self.is_seen[row] or not self.is_class[row] or self.hierarchy.ids[row] in self.bundle.taught
+        return "" if settled else support_in_words(self.trust(row))
 
     def training(self, row: int) -> str:
         """What was shown of a class, in words."""
@@ -97,6 +104,7 @@ class View:
             "mark": self.mark(row),
             "training": self.training(row),
             "trust": self.trust(row),
+            "support": self.support(row),
             "children": len(self.hierarchy.children(id)),
         }
 
@@ -112,10 +120,19 @@ class View:
                 "labels": [self.answer(label) for label in answer],
                 "guesses": [self.guess(guess) for guess in answer.guesses],
                 "lit": self._probable_tree(answer),
-                "watched": watched,
+                "watched": [one | self._probable_place(answer, one["id"]) for one in watched],
             }
             for answer, watched in zip(answers, places, strict=True)
         ]
+
+    def _probable_place(self, answer: Answer, id: str) -> dict[str, Any]:
+        """How probable a class is, and the guess that it is folded into, if any."""
+        words = words_of(self.hierarchy)
+        ways = ((guess.id, {guess.id, *self.hierarchy.ancestors(guess.id)}) for guess in answer.guesses)
+        above, say = {id, *self.hierarchy.ancestors(id)}, words.says[self.hierarchy.index(id)]
+        within = next((other for other, way in ways if id in way or other in above), None)
+        probability = 0.0 if answer.nodes is None else min(1.0, answer.nodes[id])
+        return {"say": say, "probability": probability, "within": within}
 
     def _probable_tree(self, answer: Answer) -> list[dict[str, Any]]:
         """The probable nodes and the guesses as a tree: each after its parent, a class with several under the first.
@@ -148,6 +165,7 @@ class View:
                 "parent": parent,
                 "probability": min(1.0, probabilities.get(id, 0.0)),
                 "here": bool(words.groups[rows[id]] == here),
+                "at": self.layout.stretch(rows[id]),
             }
             for id, parent in parent_of.items()
         ]
@@ -172,13 +190,13 @@ class View:
         return verdict.as_dict() | {"text": verdict.text, "hedge": LEVELS.get(verdict.level, "")}
 
     def answer(self, label: Label) -> dict[str, Any]:
-        mark = self.mark(self.hierarchy.index(label.id))
-        words = {"mark": mark, "support": label.support, "training": label.training}
+        row = self.hierarchy.index(label.id)
+        words = {"mark": self.mark(row), "support": self.support(row), "training": label.training}
         return label.as_dict() | {"score": round(label.score, 5)} | words
 
     def guess(self, guess: Guess) -> dict[str, Any]:
-        mark = self.mark(self.hierarchy.index(guess.id))
-        words = {"mark": mark, "support": guess.support, "training": guess.training}
+        row = self.hierarchy.index(guess.id)
+        words = {"mark": self.mark(row), "support": self.support(row), "training": guess.training}
         return guess.as_dict() | {"name": self.hierarchy.name(guess.id)} | words
 
     def _places(self, features: np.ndarray, candidates: str, shift: float, watch: Sequence[str]) -> list[list[dict]]:
@@ -225,6 +243,25 @@ class View:
     def _describe(self, sense: Sense) -> dict[str, Any]:
         return self.brief(sense.id) | {"lemmas": list(sense.lemmas), "definition": sense.definition}
 
+    @cached_property
+    def layout(self) -> Layout:
+        return Layout(self.hierarchy, self.is_class)
+
+    def map(self) -> dict[str, Any]:
+        """Every class by a letter for its mark, in the order of the map, and the regions that are named from afar."""
+        layout, words = self.layout, words_of(self.hierarchy)
+        regions = [row for row in layout.regions(LEAST_REGION).tolist() if words.sayable[row]]
+        marks = "".join(MARKS.get(self.mark(row), "g") for row in layout.rows.tolist())
+        named = [
+            [*layout.stretch(row), int(layout.depth[row]), words.says[row], self.hierarchy.ids[row]] for row in regions
+        ]
+        return {"bundle": self.name, "marks": marks, "regions": named}
+
+    def places(self, start: int, count: int) -> list[list[str]]:
+        """The id and the spoken name of each class in a stretch of the map."""
+        says = words_of(self.hierarchy).says
+        return [[self.hierarchy.ids[row], says[row]] for row in self.layout.rows[start : start + count].tolist()]
+
     def topics(self) -> list[dict[str, Any]]:
         """Where to begin: things that everybody knows; in a hierarchy without them, the first fork from the top."""
         hierarchy = self.hierarchy
@@ -257,6 +294,9 @@ class View:
         hierarchy = self.hierarchy
         below = sorted(hierarchy.children(id), key=lambda id: hierarchy.name(id).lower())[after : after + MAX_LISTED]
         return self._describe(hierarchy.sense(id)) | {
+            "say": words_of(hierarchy).says[hierarchy.index(id)],
+            "looks": hierarchy.look(id),
+            "at": self.layout.stretch(hierarchy.index(id)),
             "added": id in self.bundle.added,
             "path": [self.brief(i) for i in reversed(hierarchy.path_to_root(id)[:MAX_LISTED])],
             "parents": [self.brief(i) for i in hierarchy.parents(id)[:MAX_LISTED]],
@@ -293,6 +333,8 @@ class View:
         return reason | {
             "mark": self.mark(self.hierarchy.index(id)),
             "training": self.training(self.hierarchy.index(id)),
+            "support": self.support(self.hierarchy.index(id)),
+            "looks": self.hierarchy.look(id),
             "tree": [{"id": i, "parent": parent} for i, parent in tree.items()],
             "nodes": {i: self.brief(i) for i in tree},
         }

@@ -42,7 +42,7 @@ def test_every_class_weighs_as_much_as_another():
     assert data.accuracies(lambda photos: [np.repeat(always_first, len(photos), axis=0)]) == [0.5]
 
 
-def test_a_choice_from_the_edge_is_told():
+def test_a_choice_from_the_edge_is_reported():
     grids = {"a": (1.0, 2.0, 3.0), "b": (1.0, 2.0), "given": (5.0,)}
     assert at_edge({"a": 2.0, "b": 2.0, "given": 5.0}, grids) == {"at_edge_of_grid": ["b"]}
     assert at_edge({"a": 2.0, "b": 1.5, "given": 5.0}, grids) == {}

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from torch.nn.functional import leaky_relu, normalize
+from torch.nn.functional import leaky_relu, normalize, scaled_dot_product_attention
 
 from support.graphs import small_method, small_network, small_problem
 from unseen.methods.graph.adjacency import neighbours
@@ -43,3 +43,18 @@ def test_large_scores_do_not_overflow():
         network.layers[0].attention.mul_(1e4)
     operators = [Operator(layer, torch.float64) for layer in method.adjacencies(problem.hierarchy)]
     assert network(torch.from_numpy(problem.vectors.matrix).double(), operators).isfinite().all()
+
+
+@pytest.mark.parametrize("variant", ["trgcn", "trgcn, 2 hidden"])
+def test_trgcn_is_torchs_attention_over_the_neighbours(variant):
+    problem, method = small_problem(), small_method(variant)
+    network = small_network(method)
+    connected = torch.from_numpy(neighbours(problem.hierarchy).dense() > 0)
+    x = hidden = torch.from_numpy(problem.vectors.matrix).double()
+    for index, layer in enumerate(network.layers):
+        parts = [hidden @ layer.query, hidden @ layer.key, hidden @ layer.weight]
+        attended = scaled_dot_product_attention(*(part.unsqueeze(0) for part in parts), attn_mask=connected)[0]
+        hidden = attended + hidden @ layer.skip + (0 if layer.bias is None else layer.bias)
+        hidden = normalize(hidden) if index + 1 == len(network.layers) else leaky_relu(hidden, 0.2)
+    operators = [Operator(layer, torch.float64) for layer in method.adjacencies(problem.hierarchy)]
+    torch.testing.assert_close(network(x, operators), hidden)

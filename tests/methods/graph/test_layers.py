@@ -93,7 +93,7 @@ def test_the_field_gives_the_full_graph_s_values_and_gradients(variant, dropout)
     assert all(gradient.abs().max() > 0 for gradient in ours)
 
 
-@pytest.mark.parametrize("variant", [name for name in VARIANTS if not name.startswith("gat")])
+@pytest.mark.parametrize("variant", [name for name in VARIANTS if not name.startswith(("gat", "trgcn"))])
 def test_both_associations_of_the_product_agree(variant, monkeypatch):
     problem, method = small_problem(), small_method(variant)
     network, field = small_network(method), whole_graph(method.adjacencies(problem.hierarchy))

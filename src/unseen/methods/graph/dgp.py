@@ -160,6 +160,16 @@ class GCNZMethod(GraphMethod):
         return [neighbours(hierarchy, self.settings.normalisation)] * (len(self.settings.hidden) + 1)
 
 
+def softmax_of_rows(energy: Tensor, operator: Operator) -> Tensor:
+    """The softmax of the operator's entries, row by row."""
+    # The largest of a row is taken off for exp()'s range; it cancels, so it needs no gradient.
+    largest = energy.new_full((operator.rows,), -torch.inf)
+    largest.scatter_reduce_(0, operator.row, energy.detach(), "amax")
+    share = (energy - largest.index_select(0, operator.row)).exp()
+    total = share.new_zeros(operator.rows).index_add(0, operator.row, share)
+    return share / total.index_select(0, operator.row)
+
+
 class GraphAttention(GraphLayer):
     """out_i = sum_j a_ij W h_j + b,  a_ij = softmax over j of LeakyReLU(u . W h_i + v . W h_j).
 
@@ -207,13 +217,7 @@ class GraphAttention(GraphLayer):
     def _softmax(self, scores: Tensor, operator: Operator) -> Tensor:
         receiver = scores[:, 0].index_select(0, operator.diagonal).index_select(0, operator.row)
         sender = scores[:, 1].index_select(0, operator.column)
-        energy = nn.functional.leaky_relu(receiver + sender, self.slope)
-        # The largest of a row is taken off for exp()'s range; it cancels, so it needs no gradient.
-        largest = energy.new_full((operator.rows,), -torch.inf)
-        largest.scatter_reduce_(0, operator.row, energy.detach(), "amax")
-        share = (energy - largest.index_select(0, operator.row)).exp()
-        total = share.new_zeros(operator.rows).index_add(0, operator.row, share)
-        return share / total.index_select(0, operator.row)
+        return softmax_of_rows(nn.functional.leaky_relu(receiver + sender, self.slope), operator)
 
     def _join(self, gathered: list[Tensor]) -> Tensor:
         parts = [rows @ weight for rows, weight in zip(gathered, self.weight, strict=True)]

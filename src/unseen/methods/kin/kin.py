@@ -43,7 +43,7 @@ WEIGHTS = {"glove": 0.5, "looks": 4.0}  # of sources of vectors, before the choi
 @dataclass(frozen=True)
 class KinSettings:
     """Settings of kin. None: chosen on the seen classes at fit time. The other numbers were chosen on seen classes too,
-    for four networks together, by `benchmarks/criterion.py choose`.
+    for four networks together (`benchmarks/criterion.py study`).
 
     Args:
         sources: w_s, one for each source of vectors. Chosen: the usual weights, or one of them halved or doubled.

@@ -4,7 +4,7 @@
 const GONE = "The server does not answer. Your photos stay here; it will go on when the server is back.";
 let lost = () => {};
 
-/** Who is told when the server cannot be reached. */
+/** Who hears of it when the server cannot be reached. */
 export function onLost(listener) {
   lost = listener;
 }
@@ -32,7 +32,7 @@ async function request(path, options = {}) {
   throw problem(response.status, body);
 }
 
-/** Send a form; unlike fetch, this tells how much has been sent: `onprogress(0..1)`. */
+/** Send a form; unlike fetch, this says how much has been sent: `onprogress(0..1)`. */
 function upload(path, form, onprogress, signal) {
   return new Promise((resolve, reject) => {
     const sending = new XMLHttpRequest();
@@ -57,26 +57,30 @@ function send(method, path, body, signal) {
   return request(path, { method, headers, body: JSON.stringify(body), signal });
 }
 
-const given = (fields) => Object.entries(fields).filter(([, value]) => value !== null && value !== undefined);
+const given = (fields) => Object.entries(fields).filter(([, value]) => ![null, undefined, ""].includes(value));
 
 const address = (path, fields) => `${path}?${new URLSearchParams(given(fields))}`;
+const at = (path, id, fields) => address(`${path}/${encodeURIComponent(id)}`, fields);
 
-export function classify(file, name, fields, { onprogress = null, signal = null } = {}) {
+const SHORT = 1500; // characters of a list that a form may carry; a longer one is applied by ranking again
+
+/** The answer to one photo; `fields` as in `ranking()`. */
+export async function classify(file, name, fields, { onprogress = null, signal = null } = {}) {
+  const long = encodeURIComponent(fields.among ?? "").length > SHORT;
   const form = new FormData();
   form.append("files", file, name);
-  for (const [field, value] of given(fields)) form.append(field, value);
-  return upload("/api/classify", form, onprogress, signal);
+  for (const [field, value] of given({ ...fields, among: long ? "" : fields.among })) form.append(field, value);
+  const answer = await upload("/api/classify", form, onprogress, signal);
+  return long ? rank({ tokens: [answer.photos[0].token], ...fields }) : answer;
 }
 
-export function heatmap(file, name, ids, bundle) {
+export function heatmap(file, name, ids, { bundle, among }) {
   const form = new FormData();
   form.append("file", file, name);
   for (const id of ids) form.append("ids", id);
-  form.append("bundle", bundle);
+  for (const [field, value] of given({ bundle, among })) form.append(field, value);
   return request("/api/heatmap", { method: "POST", body: form });
 }
-
-const one = (path, id, fields) => request(address(`${path}/${encodeURIComponent(id)}`, fields));
 
 export const rank = (body) => send("POST", "/api/rank", body);
 export const compare = (body) => send("POST", "/api/compare", body);
@@ -84,19 +88,20 @@ export const add = (body) => send("POST", "/api/add", body);
 /** Where a class would stand on photos if it were added. */
 export const tryOut = (body) => send("POST", "/api/try", body);
 export const save = (body) => send("POST", "/api/save", body);
-export const remove = (id, bundle) =>
-  request(address(`/api/classes/${encodeURIComponent(id)}`, { bundle }), { method: "DELETE" });
+export const remove = (id, bundle) => request(at("/api/classes", id, { bundle }), { method: "DELETE" });
 export const teach = (body) => send("POST", "/api/teach", body);
-export const unteach = (id, bundle) =>
-  request(address(`/api/teach/${encodeURIComponent(id)}`, { bundle }), { method: "DELETE" });
+export const unteach = (id, bundle) => request(at("/api/teach", id, { bundle }), { method: "DELETE" });
 export const search = (query, bundle, signal) =>
   request(address("/api/classes", { query, bundle, limit: 10 }), { signal });
 export const suggest = (name, bundle, signal) => send("POST", "/api/suggest", { name, bundle }, signal);
 export const topics = (bundle) => request(address("/api/topics", { bundle }));
-export const details = (id, bundle) => one("/api/classes", id, { bundle });
-export const explain = (id, bundle) => one("/api/explain", id, { bundle, n: 5 });
+export const details = (id, bundle) => request(at("/api/classes", id, { bundle }));
+export const explain = (id, { bundle, among }) => request(at("/api/explain", id, { bundle, among, n: 5 }));
+export const map = (bundle) => request(address("/api/map", { bundle }));
+export const mapPlaces = (bundle, start, count) => request(address("/api/map/places", { bundle, start, count }));
 export const bundles = () => request("/api/bundles");
-export const version = () => request("/api/version");
+/** All that the page needs to begin. */
+export const start = () => request("/api/start");
 /** Whether the server is there; says nothing if not. */
 export const alive = () =>
   fetch("/api/health", { signal: AbortSignal.timeout(4000) }).then(

@@ -1,21 +1,98 @@
-// Starts the page: views by address (#recognise, #compare, #grow, #explore/ID), colours, models.
+// Starts the page: views by address (#recognise, #compare, #grow, #explore/ID), colours, models, and what to do when
+// the server is gone: say so, ask now and then whether it is back, and go on.
 
 import * as api from "./api.js";
-import { startCompare } from "./compare.js";
-import { startControls } from "./controls.js";
-import { icon, el, notify } from "./dom.js";
-import { startExplore } from "./explore.js";
-import { startGrow } from "./grow.js";
-import { startHealth } from "./health.js";
-import { startIntake } from "./intake.js";
-import { restore } from "./photos.js";
-import { startRecognise } from "./recognise.js";
-import { startScore } from "./score.js";
-import { choose, emit, loadBundles, on, readAddress, state } from "./state.js";
-import { modelName } from "./words.js";
+import { Compare } from "./compare.js";
+import { Controls } from "./controls.js";
+import { Explore } from "./explore.js";
+import { Grow } from "./grow.js";
+import { Camera, Intake, listenForPhotos } from "./intake.js";
+import { rerank, restore } from "./photos.js";
+import { Recognise } from "./recognise.js";
+import { choose, emit, loadBundles, loadStart, on, readAddress, state } from "./state.js";
+import { announce, button, html, icon, notify, useState } from "./ui.js";
+import { render } from "./vendor/preact.js";
+import { modelName, setWords } from "./words.js";
 
-const VIEWS = ["recognise", "compare", "grow", "explore"];
-let current = null;
+const VIEWS = { recognise: "Recognise", compare: "Compare", grow: "Grow", explore: "Explore" };
+const ALIVE = 2500; // milliseconds between two questions whether the server is back
+
+function Page() {
+  const workbench = ["recognise", "compare"].includes(state.view);
+  return html`
+    <header class="top">
+      <a class="brand" href="#recognise"><img src="/static/icon.svg" alt="" width="26" height="26" />unseen</a>
+      <nav class="tabs" aria-label="Views">
+        ${Object.entries(VIEWS).map(
+          ([view, word]) =>
+            html`<a href=${`#${view}`} data-view=${view} aria-current=${view === state.view ? "page" : null}>${icon(view)}${word}</a>`,
+        )}
+      </nav>
+      <div class="top-end"><${Models} /><a class="quiet" href="/docs">API</a><${Theme} /></div>
+    </header>
+    <main id="main" tabindex="-1">
+      ${state.gone &&
+      html`<div id="gone" class="gone-banner" role="alert">
+        <p>The server does not answer. Your photos stay here; everything goes on once it is back.</p>
+        ${button("Retry", askAlive)}
+      </div>`}
+      ${workbench &&
+      html`<div id="workbench" class=${`workbench${state.photos.length ? " has-photos" : ""}`} data-view=${state.view}>
+        <${Intake} />
+        ${state.photos.length > 0 && html`<${Controls} />`}
+        ${state.view === "compare" ? html`<${Compare} />` : state.photos.length > 0 ? html`<${Recognise} />` : html`<h1 class="only-read">Recognise</h1>`}
+      </div>`}
+      ${state.view === "grow" && html`<${Grow} />`} ${state.view === "explore" && html`<${Explore} />`}
+    </main>
+    <footer class="foot">
+      <p>unseen ${state.version}. The server keeps no photo; this browser does, until you remove it.</p>
+    </footer>
+    <${Camera} />
+  `;
+}
+
+function Models() {
+  if (state.bundles.length < 2) return null;
+  return html`<label class="bundle">
+    <span class="only-read">Model</span>
+    <select id="bundle" value=${state.bundle} onChange=${(event) => choose({ bundle: event.target.value })}>
+      ${state.bundles.map(({ name }) => html`<option value=${name} selected=${name === state.bundle}>${modelName(name)}</option>`)}
+    </select>
+  </label>`;
+}
+
+const system = window.matchMedia("(prefers-color-scheme: dark)");
+
+function Theme() {
+  const [, turn] = useState(0);
+  system.onchange = () => turn((n) => n + 1);
+  const root = document.documentElement;
+  const dark = (root.dataset.theme || (system.matches ? "dark" : "light")) === "dark";
+  const change = () => {
+    root.dataset.theme = dark ? "light" : "dark";
+    try {
+      localStorage.setItem("unseen-theme", root.dataset.theme);
+    } catch {
+      // Not remembered, then.
+    }
+    turn((n) => n + 1);
+  };
+  return button(null, change, { kind: "icon-button", sign: dark ? "sun" : "moon", id: "theme", "aria-label": dark ? "Light colours" : "Dark colours" });
+}
+
+// -- drawing: once, however much has changed ---------------------------------------------------------------------------
+
+let waiting = false;
+function draw() {
+  if (waiting || !state.bundle) return;
+  waiting = true;
+  queueMicrotask(() => {
+    waiting = false;
+    render(html`<${Page} />`, document.getElementById("page"));
+  });
+}
+
+// -- the address -------------------------------------------------------------------------------------------------------
 
 /** The part of an address as it was meant; null where it is no valid one. */
 function decoded(text) {
@@ -26,79 +103,54 @@ function decoded(text) {
   }
 }
 
-function show() {
-  const [name, id] = location.hash.slice(1).split(/\/(.*)/);
+function showView() {
   if (location.hash === "#main") return; // the skip link
-  const view = VIEWS.includes(name) ? name : "recognise";
-  for (const other of VIEWS) document.getElementById(`view-${other}`).hidden = other !== view;
-  document.getElementById("workbench").hidden = !["recognise", "compare"].includes(view);
-  document.getElementById("workbench").dataset.view = view;
-  document.getElementById("recognise-title").hidden = view !== "recognise";
-  for (const link of document.querySelectorAll(".tabs a")) {
-    if (link.dataset.view === view) link.setAttribute("aria-current", "page");
-    else link.removeAttribute("aria-current");
-  }
-  document.title = view === "recognise" ? "unseen" : `${view[0].toUpperCase()}${view.slice(1)} · unseen`;
-  if (view !== current) window.scrollTo(0, 0);
-  current = view;
-  emit("view", view, id ? decoded(id) : null);
+  const [name, id] = location.hash.slice(1).split(/\/(.*)/);
+  const view = name in VIEWS ? name : "recognise";
+  if (view !== state.view) window.scrollTo(0, 0);
+  Object.assign(state, { view, id: view === "explore" && id ? decoded(id) : null });
+  document.title = view === "recognise" ? "unseen" : `${VIEWS[view]} · unseen`;
+  emit("view", view);
 }
 
-function startTheme() {
-  const button = document.getElementById("theme");
-  const system = window.matchMedia("(prefers-color-scheme: dark)");
-  const dark = () => (document.documentElement.dataset.theme || (system.matches ? "dark" : "light")) === "dark";
-  const draw = () => {
-    button.replaceChildren(icon(dark() ? "sun" : "moon"));
-    button.setAttribute("aria-label", dark() ? "Light colours" : "Dark colours");
-  };
-  button.addEventListener("click", () => {
-    document.documentElement.dataset.theme = dark() ? "light" : "dark";
-    try {
-      localStorage.setItem("unseen-theme", document.documentElement.dataset.theme);
-    } catch {
-      // Not remembered, then.
-    }
-    draw();
-  });
-  system.addEventListener("change", draw);
-  draw();
+// -- the server ----------------------------------------------------------------------------------------------------------
+
+let timer = null;
+
+function lost() {
+  if (state.gone) return;
+  state.gone = true;
+  timer = setInterval(askAlive, ALIVE);
+  emit("gone");
 }
 
-function startModels() {
-  const select = document.getElementById("bundle");
-  select.addEventListener("change", () => choose({ bundle: select.value }));
-  const draw = () => {
-    document.getElementById("bundle-choice").hidden = state.bundles.length < 2;
-    select.replaceChildren(
-      ...state.bundles.map((bundle) =>
-        el("option", { value: bundle.name, selected: bundle.name === state.bundle }, modelName(bundle.name)),
-      ),
-    );
-  };
-  on("bundles", draw);
-  on("settings", draw);
+async function askAlive() {
+  if (!(await api.alive()) || !state.gone) return;
+  clearInterval(timer);
+  state.gone = false;
+  announce("The server is back.");
+  emit("back");
 }
 
 async function load() {
-  const [version] = await Promise.all([api.version(), loadBundles()]);
-  state.limits = version.limits;
-  document.getElementById("foot-text").textContent =
-    `unseen ${version.unseen}. The server keeps no photo; this browser does, until you remove it.`;
+  const { words } = await loadStart();
+  setWords(words);
+  showView();
   await readAddress();
   await restore();
-  window.addEventListener("hashchange", show);
-  show();
   document.body.dataset.ready = "true"; // for tests
 }
 
 async function start() {
-  startTheme();
-  for (const link of document.querySelectorAll(".tabs a")) link.prepend(icon(link.dataset.view));
-  for (const begin of [startHealth, startModels, startIntake, startControls, startRecognise, startScore, startCompare])
-    begin();
-  startGrow();
-  startExplore();
+  api.onLost(lost);
+  on("changed", draw);
+  listenForPhotos();
+  window.addEventListener("hashchange", showView);
+  window.addEventListener("popstate", async () => (await readAddress()) && rerank());
+  // Another window may have changed what is there, or the server was restarted meanwhile.
+  document.addEventListener("visibilitychange", () => {
+    if (!document.hidden && state.bundle && !state.gone) loadBundles().catch(() => {});
+  });
   on("back", () => document.body.dataset.ready || load());
   await load().catch((error) => error.gone || notify(error.message));
 }

@@ -1,8 +1,9 @@
 // Shows /openapi.json to a reader: every operation with its fields, its answer and a line for curl.
 
-import { el } from "./dom.js";
+import { h as el, render } from "./vendor/preact.js";
 
 const place = document.getElementById("operations");
+place.replaceChildren();
 const origin = location.origin;
 
 function show(api) {
@@ -14,7 +15,10 @@ function show(api) {
       groups.set(group, [...(groups.get(group) || []), describe(path, method, operation, follow)]);
     }
   }
-  place.replaceChildren(...[...groups].flatMap(([group, operations]) => [el("h2", {}, group), ...operations]));
+  render(
+    [...groups].flatMap(([group, operations]) => [el("h2", {}, group), ...operations]),
+    place,
+  );
 }
 
 function describe(path, method, operation, follow) {
@@ -71,22 +75,22 @@ function table(title, fields, follow) {
       "tr",
       {},
       el("td", {}, el("code", {}, name)),
-      el("td", {}, kind(schema, follow) + (required ? "" : ", optional")),
+      el("td", {}, kind(schema) + (required ? "" : ", optional")),
       el("td", {}, words(text || follow(schema)?.description || "")),
     ),
   );
   return el("div", {}, el("h3", {}, title), el("table", {}, el("tbody", {}, rows)));
 }
 
-function kind(schema, follow) {
+function kind(schema) {
   if (!schema) return "";
   if (schema.anyOf)
     return schema.anyOf
       .filter((one) => one.type !== "null")
-      .map((one) => kind(one, follow))
+      .map(kind)
       .join(" or ");
   if (schema.$ref) return schema.$ref.split("/").pop();
-  if (schema.type === "array") return `list of ${kind(schema.items, follow) || "values"}`;
+  if (schema.type === "array") return `list of ${kind(schema.items) || "values"}`;
   if (schema.enum) return schema.enum.join(", ");
   return schema.contentMediaType || schema.format === "binary" ? "file" : schema.type || "";
 }
@@ -111,7 +115,4 @@ function curl(path, method, type, fields) {
 
 const answer = await fetch("/openapi.json").catch(() => null);
 if (answer?.ok) show(await answer.json());
-else
-  place.replaceChildren(
-    el("p", { class: "problem" }, "The description could not be read. Is `unseen serve` still running?"),
-  );
+else render(el("p", { class: "problem" }, "The description could not be read. Is `unseen serve` still running?"), place);

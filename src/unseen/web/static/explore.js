@@ -1,233 +1,159 @@
-// The hierarchy: begin with things that one knows, search it, walk up and down, and see what is like what.
+// The map of everything, and beside it, for keyboards and screen readers too, what is at the place that one looks at.
 
 import * as api from "./api.js";
-import { announce, bar, el, icon, legend, mark, redraw, support } from "./dom.js";
 import { addParent, beginWith } from "./grow.js";
-import { searchBox } from "./search.js";
-import { choose, on, state } from "./state.js";
+import { WorldMap } from "./map.js";
+import { choose, info, state } from "./state.js";
+import { announce, bar, button, exploreLink, focusOn, html, icon, legend, mark, Search, skeleton, support, useAnswer, useEffect, useState } from "./ui.js";
 import { known, number } from "./words.js";
 
-const MANY = 60; // children shown at first
+const MANY = 24; // kinds listed at first
 
-let place;
-let here; // id of the class that is shown, null for the start
+const go = (id) => (location.hash = exploreLink(id));
+const link = (one) => html`<a href=${exploreLink(one.id)}>${one.name}</a>`;
 
-export function startExplore() {
-  const view = document.getElementById("view-explore");
-  const box = searchBox({
-    label: "Search the hierarchy",
-    placeholder: "Search: giraffe, hammer, mushroom …",
-    id: "explore-search",
-    onpick: ({ id }) => go(id),
-    onadd: beginWith,
-  });
-  place = el("div", { class: "explored" });
-  view.replaceChildren(
-    el(
-      "div",
-      { class: "view-head" },
-      el("h1", { id: "explore-title" }, el("a", { href: "#explore" }, "Explore")),
-      el(
-        "p",
-        { class: "soft" },
-        "All that it can name has its place. Walk up to what it is a kind of, and down to its kinds.",
-      ),
-    ),
-    box,
-    place,
-  );
-  on("view", (name, id) => name === "explore" && show(id));
-  for (const event of ["bundles", "settings", "back"])
-    on(event, () => !view.hidden && here !== undefined && show(here, true));
+export function Explore() {
+  const { id } = state;
+  const key = JSON.stringify([state.run, state.bundle, id, info().added.length, info().taught]);
+  const [one, error] = useAnswer(id && key, () => api.details(id, state.bundle));
+  const [last, setLast] = useState(null); // stays until the next one is there
+  if (one && one !== last) setLast(one);
+  const shown = one ?? (last?.id === id ? last : null);
+  const photo = state.current?.answer ? state.current : null;
+  const [lit, setLit] = useState(true);
+  useEffect(() => {
+    if (shown) announce(`${shown.name}, ${known(shown)}. ${shown.children} kinds below.`);
+  }, [shown?.id]);
+  return html`<section id="view-explore" class="page explore" aria-labelledby="explore-title">
+    <div class="explore-head">
+      <h1 id="explore-title"><a href="#explore">Explore</a></h1>
+      <${Search}
+        id="explore-search"
+        label="Search the map"
+        placeholder="Search: giraffe, hammer, mushroom …"
+        onpick=${(found) => (go(found.id), focusOn(".class-card h2"))}
+        onadd=${beginWith}
+      />
+    </div>
+    <div class="explore-two">
+      <div class="map-side">
+        <${WorldMap}
+          lit=${photo && lit ? photo.answer.lit : null}
+          here=${photo && lit ? photo.answer.lit.find((node) => node.here)?.at : null}
+          chosen=${id ? (shown?.at ?? null) : null}
+          name=${shown?.say ?? ""}
+          onpick=${go}
+        />
+        <div class="map-foot">
+          ${legend()}
+          ${photo &&
+          html`<label class="lit-choice">
+            <input type="checkbox" checked=${lit} onChange=${(event) => setLit(event.target.checked)} /> Lit by ${photo.name}
+          </label>`}
+        </div>
+      </div>
+      <div class="explored">
+        ${!id && html`<${Start} />`}
+        ${id && error && html`<p class="problem">${error.status === 404 ? "There is no class at this address." : error.message}</p>
+          <p><a href="#explore">Begin with animals, food, tools …</a></p>`}
+        ${id && !shown && !error && skeleton(6)} ${id && shown && !error && html`<${Class} one=${shown} />`}
+      </div>
+    </div>
+  </section>`;
 }
 
-const path = (id) => `#explore/${encodeURIComponent(id)}`;
-const go = (id) => (location.hash = path(id));
-const link = (one, text = one.name) => el("a", { href: path(one.id) }, text);
-
-async function show(id, quietly = false) {
-  here = id;
-  try {
-    const drawn = id ? await classParts(id, quietly) : await startParts();
-    if (here === id) redraw(place, drawn);
-  } catch (error) {
-    if (here !== id) return;
-    const text = error.status === 404 ? "There is no class at this address." : error.message;
-    place.replaceChildren(
-      el("p", { class: "problem" }, text),
-      el("p", {}, el("a", { href: "#explore" }, "Begin with animals, food, tools …")),
-    );
-  }
+function Start() {
+  const [answer] = useAnswer(`${state.run} ${state.bundle}`, () => api.topics(state.bundle));
+  return html`<p class="soft">All that it can name has its place. What is alike lies side by side. Click one, or begin here:</p>
+    <ul class="kin topics">
+      ${answer?.topics.map(
+        (topic) =>
+          html`<li key=${topic.id}>
+            <a class="kin-link topic" href=${exploreLink(topic.id)}>${topic.name} <span class="soft">${number(topic.descendants)}</span></a>
+          </li>`,
+      )}
+    </ul>`;
 }
 
-// -- the start ---------------------------------------------------------------------------------------------------
-
-async function startParts() {
-  const { topics } = await api.topics(state.bundle);
-  const cards = topics.map((topic) =>
-    el(
-      "li",
-      {},
-      el(
-        "a",
-        { class: "topic", href: path(topic.id) },
-        el("b", {}, topic.name),
-        el("span", { class: "soft" }, `${number(topic.descendants)} kinds`),
-      ),
-    ),
-  );
-  return [el("h2", { class: "only-read" }, "Where to begin"), el("ul", { class: "topics" }, cards)];
-}
-
-// -- a class -----------------------------------------------------------------------------------------------------
-
-async function classParts(id, quietly) {
-  const found = await api.details(id, state.bundle);
-  const trail = el(
-    "ol",
-    { class: "trail" },
-    el("li", {}, el("a", { href: "#explore" }, "Start")),
-    found.path.map((one) =>
-      el("li", { "aria-current": one.id === found.id ? "page" : null }, one.id === found.id ? one.name : link(one)),
-    ),
-  );
-  if (!quietly) announce(`${found.name}, ${known(found)}. ${found.children} kinds below.`);
-  return [
-    el("nav", { "aria-label": "Way from the top" }, trail),
-    el(
-      "div",
-      { class: "two explore-two" },
-      el("div", {}, card(found), below(found)),
-      el("div", {}, nearest(found), el("div", { class: "panel" }, el("h2", {}, "What the signs mean"), legend())),
-    ),
-  ];
-}
-
-function card(found) {
+function Class({ one }) {
   const within = () => {
-    choose({ candidates: { ...state.candidates, kind: "branch", branch: { id: found.id, name: found.name } } });
+    choose({ candidates: { ...state.candidates, kind: "branch", branch: { id: one.id, name: one.name } } });
     location.hash = "#recognise";
   };
   const grow = () => {
-    addParent(found);
+    addParent(one);
     location.hash = "#grow";
+    focusOn("#grow-name");
   };
-  return el(
-    "article",
-    { class: "panel class-card", "data-id": found.id },
-    el(
-      "div",
-      { class: "class-head" },
-      el("h2", {}, found.name),
-      mark(found),
-      found.added && el("span", { class: "tag" }, "added"),
-    ),
-    found.lemmas.length > 1 && el("p", { class: "soft" }, `also ${found.lemmas.slice(1).join(", ")}`),
-    found.definition && el("p", { class: "definition" }, found.definition),
-    el(
-      "p",
-      { class: "soft" },
-      found.descendants
-        ? `${number(found.descendants)} ${found.descendants === 1 ? "kind" : "kinds"} below it`
-        : "Nothing below it",
-    ),
-    support(found),
-    el(
-      "div",
-      { class: "row actions" },
-      found.descendants > 0 &&
-        el(
-          "button",
-          { type: "button", class: "button", "data-focus": "within", onclick: within },
-          "Answer only within it",
-        ),
-      !state.readOnly &&
-        el(
-          "button",
-          { type: "button", class: "button", "data-focus": "grow", onclick: grow },
-          icon("plus"),
-          "Add a kind of it",
-        ),
-    ),
-    el("details", { class: "id" }, el("summary", {}, "Id"), el("code", {}, found.id)),
-    found.parents.length > 0 &&
-      el(
-        "div",
-        { class: "kin-row" },
-        el("h3", {}, found.parents.length > 1 ? "It is a kind of each of" : "It is a kind of"),
-        el(
-          "ul",
-          { class: "kin" },
-          found.parents.map((one) => kin(one, "up")),
-        ),
-      ),
-  );
+  return html`<nav aria-label="Way from the top">
+      <ol class="trail">
+        <li><a href="#explore">Start</a></li>
+        ${one.path.map(
+          (step) =>
+            html`<li key=${step.id} aria-current=${step.id === one.id ? "page" : null}>${step.id === one.id ? step.name : link(step)}</li>`,
+        )}
+      </ol>
+    </nav>
+    <article class="panel class-card" data-id=${one.id}>
+      <div class="class-head">
+        <h2 tabindex="-1">${one.name}</h2>
+        ${mark(one)}${one.added && html`<span class="tag">added</span>`}
+      </div>
+      ${one.lemmas.length > 1 && html`<p class="soft">also ${one.lemmas.slice(1).join(", ")}</p>`}
+      ${one.definition && html`<p class="definition">${one.definition}</p>`}
+      ${one.looks && html`<p class="looks"><b>Looks:</b> ${one.looks}</p>`}
+      ${support(one)}
+      <div class="row actions">
+        ${one.descendants > 0 && button("Answer only within it", within, { "data-focus": "within" })}
+        ${!state.readOnly && button("Add a kind of it", grow, { sign: "plus", "data-focus": "grow" })}
+      </div>
+      <details class="id"><summary>Id</summary><code>${one.id}</code></details>
+      ${one.parents.length > 0 &&
+      html`<div class="kin-row">
+        <h3>${one.parents.length > 1 ? "It is a kind of each of" : "It is a kind of"}</h3>
+        <ul class="kin">${one.parents.map((parent) => kin(parent, true))}</ul>
+      </div>`}
+      ${!one.descendants && html`<p class="soft">Nothing below it</p>`}
+    </article>
+    ${one.below.length > 0 && html`<${Below} key=${one.id} one=${one} />`} ${one.nearest.length > 0 && html`<${Nearest} one=${one} />`}`;
 }
 
-function kin(one, direction) {
-  return el(
-    "li",
-    {},
-    el(
-      "a",
-      { class: `kin-link dotted-${one.mark}`, href: path(one.id) },
-      direction === "up" && icon("up"),
-      el("span", { class: `glyph glyph-${one.mark}`, "aria-hidden": "true" }),
-      one.name,
-      one.children > 0 && direction === "down" && el("span", { class: "soft" }, number(one.children)),
-      el("span", { class: "only-read" }, `, ${known(one)}`),
-    ),
-  );
-}
+const kin = (one, up = false) =>
+  html`<li key=${one.id}>
+    <a class=${`kin-link dotted-${one.mark}`} href=${exploreLink(one.id)}>
+      ${up && icon("up")}<span class=${`glyph glyph-${one.mark}`} aria-hidden="true"></span>${one.name}
+      ${!up && one.children > 0 && html`<span class="soft">${number(one.children)}</span>`}
+      <span class="only-read">, ${known(one)}</span>
+    </a>
+  </li>`;
 
-function below(found) {
-  if (!found.below.length) return null;
-  const list = el(
-    "ul",
-    { class: "kin" },
-    found.below.slice(0, MANY).map((one) => kin(one, "down")),
-  );
-  const rest = found.below.slice(MANY);
+function Below({ one }) {
+  const [all, setAll] = useState(false);
+  const rest = one.below.length - MANY;
   const unfold = () => {
-    const fresh = rest.map((one) => kin(one, "down"));
-    list.append(...fresh);
-    more.remove();
-    fresh[0].querySelector("a").focus();
+    setAll(true);
+    focusOn(`.kinds-below li:nth-child(${MANY + 1}) a`);
   };
-  const more =
-    rest.length > 0 &&
-    el("button", { type: "button", class: "quiet", onclick: unfold }, `Show ${number(rest.length)} more`);
-  return el(
-    "section",
-    { class: "panel", "aria-labelledby": "below-title" },
-    el(
-      "h2",
-      { id: "below-title" },
-      `Kinds of ${found.name} `,
-      el("span", { class: "soft" }, number(found.children)),
-    ),
-    list,
-    more,
-    found.children > found.below.length &&
-      el("p", { class: "soft" }, `Listed are the first ${number(found.below.length)}: search for the others by name.`),
-  );
+  return html`<section class="panel" aria-labelledby="below-title">
+    <h2 id="below-title">Kinds of ${one.name} <span class="soft">${number(one.descendants)}</span></h2>
+    <ul class="kin kinds-below">${(all ? one.below : one.below.slice(0, MANY)).map((child) => kin(child))}</ul>
+    ${!all && rest > 0 && button(`Show ${number(rest)} more`, unfold, { kind: "quiet" })}
+    ${one.children > one.below.length &&
+    html`<p class="soft">Listed are the first ${number(one.below.length)}: search for the others by name.</p>`}
+  </section>`;
 }
 
-function nearest(found) {
-  if (!found.nearest.length) return null;
-  const rows = found.nearest.map((one) =>
-    el(
-      "li",
-      { class: "near", title: `alike to ${Math.round(100 * one.likeness)} %` },
-      el("span", { class: "near-line" }, link(one), mark(one)),
-      el("span", { class: "track", "aria-hidden": "true" }, bar(one.likeness, one.mark)),
-    ),
-  );
-  return el(
-    "section",
-    { class: "panel", "aria-labelledby": "nearest-title" },
-    el("h2", { id: "nearest-title" }, "Easily taken for"),
-    el("p", { class: "soft" }, `What looks most like “${found.name}” to the network.`),
-    el("ol", { class: "near-list" }, rows),
-  );
+function Nearest({ one }) {
+  return html`<section class="panel" aria-labelledby="nearest-title">
+    <h2 id="nearest-title">Easily taken for</h2>
+    <p class="soft">What looks most like “${one.name}” to the network.</p>
+    <ol class="near-list">
+      ${one.nearest.map(
+        (near) =>
+          html`<li key=${near.id} class="near" title=${`alike to ${Math.round(100 * near.likeness)} %`}>
+            <span class="near-line">${link(near)}${mark(near)}</span>${bar(near.likeness, near.mark)}
+          </li>`,
+      )}
+    </ol>
+  </section>`;
 }

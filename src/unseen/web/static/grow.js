@@ -2,414 +2,260 @@
 // one types, where the class would stand on the photos is shown.
 
 import * as api from "./api.js";
-import { announce, el, icon, mark, redraw, support } from "./dom.js";
+import { emit, info, loadBundles, on, state } from "./state.js";
 import { rerank } from "./photos.js";
-import { searchBox } from "./search.js";
-import { info, loadBundles, on, state } from "./state.js";
-import { taughtOnly, unlearn } from "./teach.js";
-import { number, percent, shown } from "./words.js";
+import { refresh, unlearn } from "./teach.js";
+import { announce, button, exploreLink, focusOn, html, icon, mark, notify, Search, support, useAnswer, useState } from "./ui.js";
+import { count, number, percent } from "./words.js";
 
-const PAUSE = 250; // milliseconds after the last key
-const TYPING = 400; // milliseconds, before the class is tried out: the words are read anew
 const FIRST_PLACES = 5;
+const TRIED = 20; // photos on which a class is tried out
 
-let parents = [];
-let parts; // the elements that are drawn anew
+const draft = { name: "", parents: [], looks: "", definition: "" };
 let focusName = false; // once the view is shown
-let trying = 0; // counts what was asked, so that late answers are dropped
-let typing; // the timer
 
-export function startGrow() {
-  const place = document.getElementById("view-grow");
-  const name = el("input", {
-    id: "grow-name",
-    type: "text",
-    required: true,
-    maxlength: "200",
-    autocomplete: "off",
-    placeholder: "e.g. labradoodle",
-  });
-  const looks = el("textarea", {
-    id: "grow-looks",
-    rows: "3",
-    maxlength: "2000",
-    placeholder: "e.g. shaggy cream or chocolate coat in loose curls, floppy ears, round black nose",
-  });
-  const definition = el("textarea", {
-    id: "grow-definition",
-    rows: "2",
-    maxlength: "2000",
-    placeholder: "e.g. a cross between a Labrador retriever and a poodle",
-  });
-  const box = searchBox({
-    label: "What kind of thing is it?",
-    placeholder: "e.g. poodle, retriever",
-    id: "grow-parents",
-    onpick: addParent,
-  });
-  const chips = el("ul", { class: "chips", "aria-label": "It is a kind of" });
-  const proposals = el("div", { class: "proposals", role: "status" });
-  const tried = el("p", { class: "tried soft", id: "grow-tried", role: "status" });
-  const problem = el("p", { class: "problem", role: "alert", hidden: true });
-  const submit = el("button", { type: "submit", class: "button main" }, "Add it");
-  const form = el(
-    "form",
-    { class: "panel", id: "grow-form" },
-    el("h2", {}, "Something new"),
-    el("label", { for: "grow-name" }, "Name"),
-    name,
-    el("label", { for: "grow-parents" }, "What kind of thing is it?"),
-    box,
-    proposals,
-    chips,
-    el("label", { for: "grow-looks" }, "What does it look like? ", el("span", { class: "soft" }, "(helps most)")),
-    looks,
-    tried,
-    el("label", { for: "grow-definition" }, "What is it? ", el("span", { class: "soft" }, "(helps)")),
-    definition,
-    problem,
-    submit,
-  );
-  form.addEventListener("submit", (event) => {
-    event.preventDefault();
-    add({ name: name.value, definition: definition.value, looks: looks.value });
-  });
-  for (const field of [name, looks, definition]) field.addEventListener("input", tryOutSoon);
-  startProposals(name, proposals);
-  const added = el("section", { class: "panel", "aria-labelledby": "added-title" });
-  const places = el("section", { class: "panel wide", "aria-labelledby": "places-title", hidden: true });
-  parts = { added, places, chips, form, name, looks, definition, tried, submit, problem, proposals };
-  place.replaceChildren(
-    el(
-      "div",
-      { class: "view-head" },
-      el("h1", { id: "grow-title" }, "Grow"),
-      el(
-        "p",
-        { class: "soft" },
-        "Name a thing that is missing and say what it is a kind of. No photo, no training: it takes part in the answers at once.",
-      ),
-    ),
-    el("div", { class: "two" }, form, added),
-    places,
-  );
-  on("view", (view) => {
-    if (view !== "grow" || !focusName) return;
-    focusName = false;
-    name.focus();
-  });
-  on("bundles", drawAdded);
-  on("settings", drawAdded);
-  on("ranked", drawPlaces);
-  on("photos", drawPlaces);
-  drawChips();
-}
+const edit = (change) => {
+  Object.assign(draft, change);
+  emit("draft");
+};
 
-async function add(words) {
-  const { submit, problem, form, proposals } = parts;
-  submit.disabled = true;
-  submit.textContent = "Adding …";
-  problem.hidden = true;
-  try {
-    if (!parents.length)
-      throw new Error("Say what kind of thing it is: choose from what is proposed, or search for it.");
-    for (const photo of state.photos) photo.before = photo.answer?.guesses.slice(0, 3) ?? null;
-    const answer = await api.add({
-      ...words,
-      parents: parents.map((parent) => parent.id),
-      bundle: state.bundle,
-    });
-    parents = [];
-    form.reset();
-    proposals.replaceChildren();
-    await loadBundles();
-    await rerank();
-    announce(`Added ${answer.added.at(-1).name}. It takes part in the answers now.`);
-    drawChips();
-  } catch (error) {
-    problem.textContent = shown(error.message);
-    problem.hidden = false;
-  }
-  submit.disabled = state.readOnly;
-  submit.textContent = "Add it";
-}
-
-/** Used by the explorer, too: "add a kind of it". */
-export function addParent({ id, name }) {
-  if (!parents.some((parent) => parent.id === id)) parents = [...parents, { id, name }];
-  drawChips();
-}
-
-function tryOutSoon() {
-  clearTimeout(typing);
-  typing = setTimeout(tryOut, TYPING);
-}
-
-/** Where the class would stand on the photos with the words typed so far. */
-async function tryOut() {
-  const { name, looks, definition, tried } = parts;
-  const photos = state.photos.filter((photo) => photo.token).slice(0, 20);
-  const asked = ++trying;
-  if (!name.value.trim() || !parents.length || !photos.length) return tried.replaceChildren();
-  const answer = await api
-    .tryOut({
-      name: name.value,
-      parents: parents.map((parent) => parent.id),
-      definition: definition.value,
-      looks: looks.value,
-      tokens: photos.map((photo) => photo.token),
-      bundle: state.bundle,
-    })
-    .catch(() => null);
-  if (asked !== trying || !answer) return;
-  const first = answer.places.reduce((best, one) => (one.place < best.place ? one : best));
-  const photo = photos.find((one) => one.token === first.token);
-  tried.replaceChildren(
-    `With these words it would be number ${number(first.place)} of ${number(first.of)} on `,
-    el("b", {}, photo.name),
-    photos.length > 1 ? `, the best of your ${number(photos.length)} photos.` : ".",
-  );
-}
+/** Used by the map, too: "add a kind of it". */
+export const addParent = ({ id, name }) =>
+  draft.parents.some((parent) => parent.id === id) || edit({ parents: [...draft.parents, { id, name }] });
 
 /** Begin a new class of that name. */
 export function beginWith(name) {
-  parts.name.value = name;
-  parts.name.dispatchEvent(new Event("input"));
+  edit({ name });
   focusName = true;
   location.hash = "#grow";
 }
 
-function startProposals(name, place) {
-  let timer;
-  let asking;
-  name.addEventListener("input", () => {
-    clearTimeout(timer);
-    asking?.abort();
-    const wanted = name.value.trim();
-    if (!wanted) return place.replaceChildren();
-    timer = setTimeout(async () => {
-      asking = new AbortController();
-      const found = await api.suggest(wanted, state.bundle, asking.signal).catch(() => null);
-      if (found) drawProposals(place, found);
-    }, PAUSE);
-  });
+on("view", (view) => {
+  if (view !== "grow" || !focusName) return;
+  focusName = false;
+  focusOn("#grow-name");
+});
+
+/** A value that follows `value` once it has rested for a while. */
+function useRested(value, pause) {
+  const [rested, setRested] = useState(value);
+  useAnswer(value, () => new Promise((resolve) => setTimeout(resolve, pause)).then(() => setRested(value)));
+  return rested === value ? value : null;
 }
 
-function drawProposals(place, { name, exists, parents: proposed }) {
-  const there = exists
-    .slice(0, 2)
-    .map((one) =>
-      el(
-        "p",
-        { class: "exists" },
-        el("b", {}, name),
-        " exists: ",
-        el("a", { href: `#explore/${encodeURIComponent(one.id)}` }, "look at it"),
-        one.definition ? ` (${one.definition})` : "",
-        ".",
-      ),
-    );
-  const fresh = proposed.filter((one) => !parents.some((parent) => parent.id === one.id));
-  const buttons = fresh.map((one) =>
-    el(
-      "button",
-      {
-        type: "button",
-        class: "chip-button",
-        title: one.definition,
-        onclick: () => {
-          addParent(one);
-          drawProposals(place, { name, exists, parents: proposed });
-        },
-      },
-      icon("plus"),
-      one.name,
-    ),
-  );
-  redraw(
-    place,
-    there,
-    buttons.length > 0 && el("p", { class: "row" }, el("span", { class: "soft" }, "Perhaps a kind of"), buttons),
-  );
+export function Grow() {
+  return html`<section id="view-grow" class="page" aria-labelledby="grow-title">
+    <div class="view-head">
+      <h1 id="grow-title">Grow</h1>
+      <p class="soft">
+        Name a thing that is missing and say what it is a kind of. No photo, no training: it takes part in the answers at once.
+      </p>
+    </div>
+    <div class="two"><${Form} /><${Added} /></div>
+    <${Places} />
+  </section>`;
 }
 
-function drawChips() {
-  const drop = (parent) => {
-    parents = parents.filter((other) => other !== parent);
-    drawChips();
-    document.getElementById("grow-parents").focus();
+function Form() {
+  const [busy, setBusy] = useState(false);
+  const [problem, setProblem] = useState(null);
+  const { name, parents, looks, definition } = draft;
+  const off = state.readOnly;
+  const submit = async (event) => {
+    event.preventDefault();
+    setProblem(null);
+    if (!parents.length)
+      return setProblem("Say what kind of thing it is: choose from what is proposed, or search for it.");
+    setBusy(true);
+    try {
+      for (const photo of state.photos) photo.before = photo.answer?.guesses.slice(0, 3) ?? null;
+      const ids = parents.map((parent) => parent.id);
+      const answer = await api.add({ name, looks, definition, parents: ids, bundle: state.bundle });
+      edit({ name: "", parents: [], looks: "", definition: "" });
+      await refresh();
+      announce(`Added ${answer.added.at(-1).name}. It takes part in the answers now.`);
+      focusOn(`[data-id="${CSS.escape(answer.id)}"] a`);
+    } catch (error) {
+      setProblem(error.message);
+    }
+    setBusy(false);
   };
-  parts.chips.replaceChildren(
-    ...parents.map((parent) =>
-      el(
-        "li",
-        { class: "chip" },
-        parent.name,
-        el(
-          "button",
-          { type: "button", class: "icon-button", "aria-label": `Not ${parent.name}`, onclick: () => drop(parent) },
-          icon("close"),
-        ),
-      ),
-    ),
-  );
-  parts.chips.hidden = !parents.length;
-  tryOutSoon();
+  const field = (key) => ({ value: draft[key], disabled: off, onInput: (event) => edit({ [key]: event.target.value }) });
+  const drop = (parent) => () => {
+    edit({ parents: parents.filter((other) => other !== parent) });
+    focusOn("#grow-parents");
+  };
+  return html`<form class=${`panel${off ? " off" : ""}`} id="grow-form" onSubmit=${submit}>
+    <h2>Something new</h2>
+    <label for="grow-name">Name</label>
+    <input id="grow-name" type="text" required maxlength="200" autocomplete="off" placeholder="e.g. labradoodle" ...${field("name")} />
+    <label for="grow-parents">What kind of thing is it?</label>
+    <${Search} id="grow-parents" label="What kind of thing is it?" placeholder="e.g. poodle, retriever" onpick=${addParent} />
+    <${Proposals} name=${name.trim()} />
+    ${parents.length > 0 &&
+    html`<ul class="chips" aria-label="It is a kind of">
+      ${parents.map(
+        (parent) =>
+          html`<li key=${parent.id} class="chip">
+            ${parent.name}
+            <button type="button" class="icon-button" aria-label=${`Not ${parent.name}`} onClick=${drop(parent)}>${icon("close")}</button>
+          </li>`,
+      )}
+    </ul>`}
+    <label for="grow-looks">What does it look like? <span class="soft">(helps most)</span></label>
+    <textarea
+      id="grow-looks"
+      rows="3"
+      maxlength="2000"
+      placeholder="e.g. shaggy cream or chocolate coat in loose curls, floppy ears, round black nose"
+      ...${field("looks")}
+    ></textarea>
+    <${Tried} />
+    <label for="grow-definition">What is it? <span class="soft">(helps)</span></label>
+    <textarea
+      id="grow-definition"
+      rows="2"
+      maxlength="2000"
+      placeholder="e.g. a cross between a Labrador retriever and a poodle"
+      ...${field("definition")}
+    ></textarea>
+    ${problem && html`<p class="problem" role="alert">${problem}</p>`}
+    <button type="submit" class="button main" disabled=${off || busy}>${busy ? "Adding …" : "Add it"}</button>
+  </form>`;
 }
 
-function drawAdded() {
-  const { added } = info();
-  const taught = taughtOnly();
-  parts.form.classList.toggle("off", state.readOnly);
-  for (const field of parts.form.elements) field.disabled = state.readOnly;
-  const undone = (one) => () => unlearn(one.id, false);
-  const list = el(
-    "ul",
-    { class: "added-list" },
-    [...added].reverse().map((one) => addedRow(one, () => takeOut(one))),
-  );
-  const lessons = el(
-    "ul",
-    { class: "added-list" },
-    taught.map((one) => addedRow(one, undone(one))),
-  );
-  const nothing = el(
-    "p",
-    { class: "soft" },
-    state.readOnly
-      ? "On this server nothing can be added: it was started for reading only."
-      : "Nothing yet. What you add is listed here. It lasts until the server stops, unless you save it.",
-  );
-  redraw(
-    parts.added,
-    el("h2", { id: "added-title" }, `Added${added.length ? ` (${added.length})` : ""}`),
-    added.length ? list : nothing,
-    taught.length > 0 && [el("h2", {}, `Taught with your photos (${taught.length})`), lessons],
-    added.length + taught.length > 0 && !state.readOnly && saveForm(),
-  );
-  drawPlaces();
+/** What a name may be a kind of; and that it exists already. Both only for the name as it stands there now. */
+function Proposals({ name }) {
+  const rested = useRested(name, 250);
+  const [proposal] = useAnswer(rested ? `${state.bundle} ${rested}` : null, () => api.suggest(rested, state.bundle));
+  if (!proposal || proposal.name !== name) return html`<div class="proposals" role="status"></div>`;
+  const fresh = proposal.parents.filter((one) => !draft.parents.some((parent) => parent.id === one.id));
+  return html`<div class="proposals" role="status">
+    ${proposal.exists
+      .slice(0, 2)
+      .map(
+        (one) =>
+          html`<p class="exists"><b>${name}</b> exists: <a href=${exploreLink(one.id)}>look at it</a>${one.definition ? ` (${one.definition})` : ""}.</p>`,
+      )}
+    ${fresh.length > 0 &&
+    html`<p class="row">
+      <span class="soft">Perhaps a kind of</span>
+      ${fresh.map((one) => button(one.name, () => addParent(one), { kind: "chip-button", sign: "plus", title: one.definition, key: one.id }))}
+    </p>`}
+  </div>`;
 }
 
-function addedRow(one, onundo) {
-  const undo = el(
-    "button",
-    {
-      type: "button",
-      class: "quiet",
-      "data-focus": `undo ${one.id}`,
-      "aria-label": `Remove ${one.name}`,
-      disabled: state.readOnly,
-      onclick: onundo,
-    },
-    "Undo",
-  );
-  return el(
-    "li",
-    { "data-id": one.id },
-    el(
-      "div",
-      { class: "added-name" },
-      el("a", { href: `#explore/${encodeURIComponent(one.id)}` }, one.name),
-      mark(one),
-      one.photos > 0 && el("span", { class: "soft" }, one.photos === 1 ? "1 photo" : `${number(one.photos)} photos`),
-    ),
-    undo,
-    support(one),
-  );
+/** Where the class would stand on the photos with the words typed so far. */
+function Tried() {
+  const photos = state.photos.filter((photo) => photo.token).slice(0, TRIED);
+  const tokens = photos.map((photo) => photo.token);
+  const { name, parents, looks, definition } = draft;
+  const ready = name.trim() && parents.length && tokens.length;
+  const body = { name, looks, definition, parents: parents.map((parent) => parent.id), tokens, bundle: state.bundle };
+  const rested = useRested(ready ? JSON.stringify(body) : null, 400);
+  const [answer] = useAnswer(rested, () => api.tryOut(JSON.parse(rested)));
+  if (!ready) return null;
+  const first = answer?.places.reduce((best, one) => (one.place < best.place ? one : best));
+  const photo = first && photos.find((one) => one.token === first.token);
+  return html`<p class="tried soft" id="grow-tried" role="status">
+    ${photo
+      ? html`With these words it would be number ${number(first.place)} of ${number(first.of)} on <b>${photo.name}</b>${photos.length > 1 ? `, the best of your ${number(photos.length)} photos.` : "."}`
+      : "Trying it out on your photos …"}
+  </p>`;
 }
 
-async function takeOut(one) {
-  try {
-    await api.remove(one.id, state.bundle);
-    announce(`Removed ${one.name}.`);
+function Added() {
+  const { added, taught } = info();
+  const lessons = taught.filter((one) => !added.some((other) => other.id === one.id));
+  const takeOut = (one) => async () => {
+    try {
+      await api.remove(one.id, state.bundle);
+      announce(`Removed ${one.name}.`);
+    } catch (error) {
+      if (error.status !== 404) return notify(error.message);
+      notify(`${one.name} is not there any more: the server was started anew.`);
+    }
     await loadBundles();
     rerank();
-    document.getElementById("grow-name").focus();
-  } catch (error) {
-    announce(error.message);
-  }
+    focusOn("#grow-name");
+  };
+  const row = (one, onundo) =>
+    html`<li key=${one.id} data-id=${one.id}>
+      <div class="added-name"><a href=${exploreLink(one.id)}>${one.name}</a>${mark(one)}</div>
+      ${button("Undo", onundo, { kind: "quiet", "data-focus": `undo ${one.id}`, "aria-label": `Undo: remove ${one.name}`, disabled: state.readOnly })}
+      ${support(one)}
+    </li>`;
+  return html`<section class="panel" aria-labelledby="added-title">
+    <h2 id="added-title">Added${added.length ? ` (${added.length})` : ""}</h2>
+    ${added.length
+      ? html`<ul class="added-list">${[...added].reverse().map((one) => row(one, takeOut(one)))}</ul>`
+      : html`<p class="soft">
+          ${state.readOnly
+            ? "On this server nothing can be added: it was started for reading only."
+            : "Nothing yet. What you add is listed here. It lasts until the server stops, unless you save it."}
+        </p>`}
+    ${lessons.length > 0 &&
+    html`<h2>Taught with your photos (${lessons.length})</h2>
+      <ul class="added-list">${lessons.map((one) => row(one, () => unlearn(one.id, false)))}</ul>`}
+    ${added.length + lessons.length > 0 && !state.readOnly && html`<${Save} />`}
+  </section>`;
 }
 
-function saveForm() {
-  const name = el("input", {
-    id: "save-name",
-    type: "text",
-    required: true,
-    maxlength: "60",
-    placeholder: "a name",
-    autocomplete: "off",
-    "data-focus": "save-name",
-  });
-  const told = el("p", { class: "told", role: "status" });
-  const form = el(
-    "form",
-    { class: "save", id: "save-form" },
-    el("label", { for: "save-name" }, "Save the grown model"),
-    el("div", { class: "row" }, name, el("button", { class: "button" }, "Save")),
-    el("p", { class: "soft" }, "What is not saved is lost when the server is restarted."),
-    told,
-  );
-  form.addEventListener("submit", async (event) => {
+function Save() {
+  const [said, setSaid] = useState(null); // {command} or {problem} or "Saving …"
+  const submit = async (event) => {
     event.preventDefault();
-    told.textContent = "Saving …";
-    told.classList.remove("problem");
-    try {
-      const answer = await api.save({ name: name.value, bundle: state.bundle });
-      told.replaceChildren("Saved. Use it with ", el("code", {}, answer.command));
-    } catch (error) {
-      told.textContent = shown(error.message);
-      told.classList.add("problem");
-    }
-  });
-  return form;
+    const name = event.target.elements["save-name"].value;
+    setSaid("Saving …");
+    api.save({ name, bundle: state.bundle }).then(setSaid, (error) => setSaid({ problem: error.message }));
+  };
+  return html`<form class="save" id="save-form" onSubmit=${submit}>
+    <label for="save-name">Save the grown model</label>
+    <div class="row">
+      <input id="save-name" type="text" required maxlength="60" placeholder="a name" autocomplete="off" />
+      <button class="button">Save</button>
+    </div>
+    <p class="soft">What is not saved is lost when the server is restarted.</p>
+    <p class=${`told${said?.problem ? " problem" : ""}`} role="status">
+      ${said?.command ? html`Saved. Use it with <code>${said.command}</code>` : (said?.problem ?? said)}
+    </p>
+  </form>`;
 }
 
-/** The photos on which an added class reaches the first places: before and after. */
-function drawPlaces() {
+/** The photos on which an added class reaches the first places: before and after, also where it is part of a guess. */
+function Places() {
   const names = new Map(info().added.map((one) => [one.id, one.name]));
-  const reached = (photo) => photo.watched.filter((one) => names.has(one.id) && one.place <= FIRST_PLACES);
   const watched = state.photos.filter((photo) => photo.token && photo.watched.some((one) => names.has(one.id)));
+  const reached = (photo) => photo.watched.filter((one) => names.has(one.id) && one.place <= FIRST_PLACES);
   const photos = watched.filter((photo) => reached(photo).length).slice(0, 8);
-  parts.places.hidden = !watched.length;
-  const column = (title, guesses) =>
-    el(
-      "div",
-      {},
-      el("h3", {}, title),
-      el(
-        "ol",
-        {},
-        guesses.slice(0, 3).map((guess) => el("li", {}, `${guess.title}, ${percent(guess.probability)}`)),
-      ),
-    );
-  const figures = photos.map((photo) =>
-    el(
-      "figure",
-      { class: "placed" },
-      el("img", { src: photo.url, alt: photo.name }),
-      el(
-        "figcaption",
-        {},
-        reached(photo).map((one) =>
-          el("p", {}, el("b", {}, names.get(one.id)), ` is number ${number(one.place)} of ${number(one.of)}`),
-        ),
-        el(
-          "div",
-          { class: "before-after" },
-          photo.before && column("Before", photo.before),
-          column("Now", photo.answer.guesses),
-        ),
-      ),
-    ),
-  );
-  const none = el(
-    "p",
-    { class: "soft" },
-    `On none of your ${number(watched.length)} photos does it reach the first ${FIRST_PLACES} places.`,
-  );
-  redraw(
-    parts.places,
-    el("h2", { id: "places-title" }, "On your photos"),
-    figures.length ? el("div", { class: "placed-row" }, figures) : none,
-  );
+  if (!watched.length) return null;
+  const column = (title, guesses, extra = []) =>
+    html`<div>
+      <h3>${title}</h3>
+      <ol>
+        ${guesses.slice(0, 3).map((guess) => {
+          const folded = extra.filter((one) => one.within === guess.id && one.id !== guess.id);
+          return html`<li>
+            ${guess.title}, ${percent(guess.probability)}
+            ${folded.map((one) => html`<span class="folded">with <b>${names.get(one.id)}</b>, ${percent(one.probability)}</span>`)}
+          </li>`;
+        })}
+      </ol>
+    </div>`;
+  const figure = (photo) =>
+    html`<figure key=${photo.key} class="placed">
+      <img src=${photo.url} alt=${photo.name} />
+      <figcaption>
+        ${reached(photo).map((one) => html`<p><b>${names.get(one.id)}</b> is number ${number(one.place)} of ${number(one.of)}</p>`)}
+        <div class="before-after">
+          ${photo.before && column("Before", photo.before)} ${column("Now", photo.answer.guesses, reached(photo))}
+        </div>
+      </figcaption>
+    </figure>`;
+  return html`<section class="panel wide" aria-labelledby="places-title">
+    <h2 id="places-title">On your photos</h2>
+    ${photos.length
+      ? html`<div class="placed-row">${photos.map(figure)}</div>`
+      : html`<p class="soft">On none of your ${count(watched.length, "photo")} does it reach the first ${FIRST_PLACES} places.</p>`}
+  </section>`;
 }

@@ -1,108 +1,85 @@
-// Photos come in: dropped, pasted, picked, photographed, or one of the samples.
+// Photos come in: dropped, pasted, picked, photographed, or one of the samples. The first screen tells what this is about.
 
-import { liveCamera } from "./camera.js";
-import { el, icon, notify } from "./dom.js";
+import * as api from "./api.js";
+import { cellsOf, Heat, heatOf } from "./heat.js";
+import { WorldMap } from "./map.js";
 import { addFiles } from "./photos.js";
-import { on, state } from "./state.js";
-import { greeting, story } from "./welcome.js";
+import { frame } from "./pictures.js";
+import { Way } from "./recognise.js";
+import { emit, info, ranking, state } from "./state.js";
+import { html, icon, notify, skeleton, useEffect, useRef, useState } from "./ui.js";
+import { explain } from "./why.js";
+import { articleOf, number, percent, shown, verdictText } from "./words.js";
 
-const SAMPLES = [
-  ["cat", "Cat", "A tabby cat"],
-  ["coffee", "Coffee", "An espresso in a red cup"],
-  ["rocket", "Rocket", "A rocket on its launch pad"],
-  ["camera", "Tripod", "A man with a camera on a tripod"],
-  ["astronaut", "A hard one", "A portrait of an astronaut, which it was not made for"],
-];
-
-export function startIntake() {
-  const place = document.getElementById("intake");
-  const draw = () => {
-    const empty = !state.photos.length;
-    place.classList.toggle("intake-empty", empty);
-    document.getElementById("workbench").classList.toggle("has-photos", !empty);
-    if (place.dataset.empty === String(empty)) return; // keeps the focus where it is
-    place.dataset.empty = empty;
-    place.replaceChildren(
-      ...(empty
-        ? [el("div", { class: "begin" }, greeting(), dropArea(), samples("Nothing at hand? Try one of these")), story()]
-        : [dropArea(), samples("Samples")]),
-    );
-  };
-  on("photos", draw);
-  on("bundles", () => {
-    delete place.dataset.empty;
-    draw();
-  });
-  listen();
+export function Intake() {
+  const empty = !state.photos.length;
+  return html`<section id="intake" class=${`intake${empty ? " intake-empty" : ""}`} aria-label="Photos">
+    ${empty
+      ? html`<div class="begin">
+            <${Greeting} />
+            <${Drop} />
+            <${Samples} title="Nothing at hand? Try one of these" />
+          </div>
+          <${Story} />`
+      : html`<${Drop} /><${Samples} title="Samples" />`}
+  </section>`;
 }
 
-function dropArea() {
+function Drop() {
   const take = (event) => {
     addFiles(event.target.files);
     event.target.value = "";
   };
   const input = (id, label, more) =>
-    el("input", {
-      type: "file",
-      id,
-      accept: "image/*",
-      class: "only-read",
-      "aria-label": label,
-      onchange: take,
-      ...more,
-    });
-  const live =
-    navigator.mediaDevices?.getUserMedia &&
-    el(
-      "button",
-      { type: "button", class: "button live", id: "live", onclick: liveCamera },
-      icon("camera"),
-      "Live camera",
-    );
-  return el(
-    "div",
-    { class: "drop", id: "drop" },
-    icon("photo"),
-    el("p", { class: "drop-words" }, "Drop photos here, or paste them"),
-    el(
-      "div",
-      { class: "drop-buttons" },
-      input("pick", "Choose photos", { multiple: true }),
-      el("label", { class: "button main", for: "pick" }, "Choose photos"),
-      el(
-        "span",
-        { class: "shoot" },
-        input("shoot", "Take a photo", { capture: "environment" }),
-        el("label", { class: "button", for: "shoot" }, icon("camera"), "Take a photo"),
-      ),
-      live,
-    ),
-    el("p", { class: "soft drop-note" }, "They stay on this computer: the server keeps no photo."),
-  );
+    html`<input type="file" id=${id} accept="image/*" class="only-read" aria-label=${label} onChange=${take} ...${more} />`;
+  return html`<div class="drop" id="drop">
+    ${icon("photo")}
+    <p class="drop-words">Drop photos here, or paste them</p>
+    <div class="drop-buttons">
+      ${input("pick", "Choose photos", { multiple: true })}
+      <label class="button main" for="pick">Choose photos</label>
+      <span class="shoot">
+        ${input("shoot", "Take a photo", { capture: "environment" })}
+        <label class="button" for="shoot">${icon("camera")}Take a photo</label>
+      </span>
+      ${navigator.mediaDevices?.getUserMedia &&
+      html`<button type="button" class="button live" id="live" onClick=${liveCamera}>${icon("camera")}Live camera</button>`}
+    </div>
+    <p class="soft drop-note">
+      ${state.local
+        ? "They stay on this computer: the server keeps no photo."
+        : `They are sent to ${location.hostname}, which looks at them and keeps none.`}
+    </p>
+  </div>`;
 }
 
-function samples(title) {
-  const buttons = SAMPLES.map(([name, word, alt]) =>
-    el(
-      "button",
-      { type: "button", class: "sample", "data-sample": name, title: alt, onclick: () => useSample(name) },
-      el("img", { src: `/static/samples/${name}.jpg`, alt, width: "96", height: "96" }),
-      el("span", { "aria-hidden": "true" }, word),
-    ),
-  );
-  return el("div", { class: "samples" }, el("h2", {}, title), el("div", { class: "sample-row" }, buttons));
+function Samples({ title }) {
+  const sample = ({ name, file, word, alt }) =>
+    html`<button type="button" class="sample" data-sample=${name} title=${alt} onClick=${() => useSample(file)}>
+      <img src=${`/static/samples/${file}`} alt=${alt} width="96" height="96" />
+      <span aria-hidden="true">${word}</span>
+    </button>`;
+  return html`<div class="samples">
+    <h2>${title}</h2>
+    <div class="sample-row">${state.samples.map(sample)}</div>
+  </div>`;
 }
 
-async function useSample(name) {
+async function sampleFile(file) {
+  const blob = await (await fetch(`/static/samples/${file}`)).blob();
+  return new File([blob], file, { type: "image/jpeg" });
+}
+
+async function useSample(file) {
   try {
-    const blob = await (await fetch(`/static/samples/${name}.jpg`)).blob();
-    await addFiles([new File([blob], `${name}.jpg`, { type: "image/jpeg" })]);
+    await addFiles([await sampleFile(file)]);
   } catch {
     notify("The sample could not be loaded: the server does not answer.");
   }
 }
 
-function listen() {
+/** Photos that are dropped or pasted anywhere. */
+export function listenForPhotos() {
   const veil = document.getElementById("drop-veil");
   let inside = 0; // dragenter and dragleave come for every element below the pointer
   const files = (event) => [...(event.dataTransfer?.types || [])].includes("Files");
@@ -120,7 +97,7 @@ function listen() {
     veil.hidden = true;
     if (!files(event)) return;
     event.preventDefault();
-    if (!["#recognise", "#compare", ""].includes(location.hash)) location.hash = "#recognise";
+    if (!["recognise", "compare"].includes(state.view)) location.hash = "#recognise";
     addFiles(event.dataTransfer.files);
   });
   window.addEventListener("paste", (event) => {
@@ -129,4 +106,150 @@ function listen() {
     event.preventDefault();
     addFiles(pasted);
   });
+}
+
+// -- the first screen --------------------------------------------------------------------------------------------------
+
+function Greeting() {
+  const { seen, classes } = info();
+  return html`<div class="greeting">
+    <h2>Show it a photo.</h2>
+    <p>
+      This network was trained on <b>${number(seen)}</b> kinds of things. Here it can name <b>${number(classes)}</b>
+      ${classes > 2 * seen ? ", most of which it was never shown." : "."}
+    </p>
+  </div>`;
+}
+
+/** One photo, from what the network says alone to what it can say now, with the relatives and the heat that say why. */
+function Story() {
+  const [story, setStory] = useState(null);
+  const [failed, setFailed] = useState(false);
+  useEffect(() => {
+    tell().then(setStory, () => setFailed(true));
+  }, []);
+  if (failed || !state.samples.length) return null;
+  if (!story) return html`<section class="story" aria-label="An example">${skeleton(5)}</section>`;
+  const { sample, photo, answer, alone, now, why, cells } = story;
+  const { verdict } = answer;
+  const relatives = why?.neighbours.slice(0, 3).map((near) => near.name) ?? [];
+  const fresh = now.training === "never shown";
+  return html`<section class="story" aria-label="An example">
+    <div class="photo-stage story-stage">
+      <img src=${`/static/samples/${sample.file}`} alt=${`A sample: ${sample.alt}`} class="photo story-photo" />
+      <${Heat} photo=${photo} cells=${cells} />
+    </div>
+    <div class="story-words">
+      <p>The network alone says <em>${alone.name}</em>.</p>
+      <p>
+        Now it can say <em>${now.title}</em>${fresh ? ", of which it was never shown a photo" : now.training === "trained on kinds of it" ? ": it was trained on kinds of it" : ""}.
+      </p>
+      ${fresh &&
+      relatives.length > 0 &&
+      html`<p>It put that together from ${relatives.map((name, at) => html`${at ? (at + 1 === relatives.length ? " and " : ", ") : ""}<em>${name}</em>`)}. The glow shows what in the photo speaks for it.</p>`}
+      <p>
+        ${verdict.id === null
+          ? "It is not sure of that, and says so."
+          : verdict.say === now.say
+            ? `It is ${percent(verdict.probability)} sure of that.`
+            : html`And it says of what it is sure: ${articleOf(verdict)}<em>${verdict.say}</em>.`}
+      </p>
+      <${Way} answer=${answer} />
+    </div>
+    <div class="story-map">
+      <${WorldMap}
+        still
+        lit=${answer.lit}
+        here=${(answer.lit.find((node) => node.here) ?? answer.lit.at(-1))?.at}
+        label=${`The map of all classes; lit up: ${verdictText(verdict)}`}
+        onpick=${() => (location.hash = "#explore")}
+      />
+    </div>
+  </section>`;
+}
+
+async function tell() {
+  const sample = state.samples[0];
+  const file = await sampleFile(sample.file);
+  const photo = { file, name: sample.file, heat: new Map() };
+  const answer = (await api.classify(file, sample.file, { ...ranking(), candidates: "any", among: "" })).photos[0];
+  const now = answer.guesses[0];
+  const [{ columns }, why] = await Promise.all([
+    api.compare({ token: answer.token, k: 1, bundles: [state.bundle] }),
+    explain(now.id).catch(() => null),
+    heatOf(photo, [now.id]).catch(() => null),
+  ]);
+  return { sample, photo, answer, alone: columns[0].labels[0], now, why, cells: cellsOf(photo, now.id) };
+}
+
+// -- the live camera: what it sees is named about once a second; a frame can be kept as a photo --------------------------
+
+const PAUSE = 700; // milliseconds between two looks
+
+async function liveCamera() {
+  let stream;
+  try {
+    stream = await navigator.mediaDevices.getUserMedia({ video: { facingMode: "environment" } });
+  } catch {
+    notify("There is no camera that this page may use.");
+    return;
+  }
+  state.camera = stream;
+  emit("camera");
+}
+
+/** A dialog while the camera is on. */
+export function Camera() {
+  const stream = state.camera;
+  return stream ? html`<${Live} stream=${stream} />` : null;
+}
+
+function Live({ stream }) {
+  const dialog = useRef(null);
+  const video = useRef(null);
+  const [says, setSays] = useState("Looking …");
+  const [guess, setGuess] = useState("");
+  const stop = () => {
+    for (const track of stream.getTracks()) track.stop();
+    state.camera = null;
+    emit("camera");
+    document.getElementById("live")?.focus();
+  };
+  const keep = async () => {
+    const kept = await frame(video.current);
+    dialog.current.close();
+    addFiles([kept], [`camera ${new Date().toLocaleTimeString()}`]);
+  };
+  useEffect(() => {
+    let looking = true;
+    Object.assign(video.current, { muted: true, srcObject: stream });
+    dialog.current.showModal();
+    (async () => {
+      while (looking) {
+        await new Promise((resolve) => setTimeout(resolve, PAUSE));
+        if (!looking || !video.current?.videoWidth) continue;
+        try {
+          const answer = (await api.classify(await frame(video.current), "live", ranking())).photos[0];
+          setSays(shown(verdictText(answer.verdict)));
+          setGuess(answer.guesses[0] ? `Best guess: ${answer.guesses[0].title}` : "");
+        } catch (error) {
+          setSays(error.message);
+        }
+      }
+    })();
+    return () => {
+      looking = false;
+    };
+  }, []);
+  return html`<dialog ref=${dialog} class="live-dialog" aria-label="Live camera" onClose=${stop}>
+    <video ref=${video} class="live-video" autoplay playsinline aria-label="What the camera sees"></video>
+    <div class="live-words" role="status">
+      <p class="live-says">${says}</p>
+      <p class="live-guess">${guess}</p>
+    </div>
+    <div class="live-buttons">
+      <button type="button" class="button main" id="live-keep" onClick=${keep}>Keep this photo</button>
+      <button type="button" class="button" id="live-stop" onClick=${() => dialog.current.close()}>${icon("close")}Stop</button>
+    </div>
+  </dialog>`;
 }

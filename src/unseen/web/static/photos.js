@@ -1,14 +1,14 @@
-// The photos on the page: sent, answered, ranked again, judged, kept in this browser.
+// The photos on the page: sent, answered, ranked again, judged; kept in this browser (IndexedDB) and nowhere else.
 
 import * as api from "./api.js";
-import { announce, notify } from "./dom.js";
-import { shrink } from "./pictures.js";
-import { emit, goBack, info, on, ranking, settle, state } from "./state.js";
-import * as store from "./store.js";
+import { erase, shrink } from "./pictures.js";
+import { emit, goBack, info, loadBundles, on, ranking, settle, state } from "./state.js";
+import { announce, focusOn, notify } from "./ui.js";
 import { unreadable, verdictText } from "./words.js";
 
 const RANKED = 50; // photos ranked in one request
 const TOGETHER = 4; // photos sent at the same time; the server runs them through the network together
+const UNDO = 12_000; // milliseconds in which something can be undone
 
 let counter = 0;
 
@@ -27,7 +27,8 @@ function makePhoto(file, name) {
     selected: null, // id of the guess whose reasons are shown
     judged: null, // right or wrong, by the person
     before: null, // best guesses before the last class was added
-    heat: new Map(), // model -> heat maps
+    erased: null, // {boxes, url, answer}: without patches of it
+    heat: new Map(), // model and list -> heat maps
   };
 }
 
@@ -44,11 +45,17 @@ export async function addFiles(files, names = []) {
   await Promise.all(workers);
 }
 
+const isDrawing = (file) => file.type === "image/svg+xml" || /\.svgz?$/i.test(file.name ?? "");
+
 async function lookAt(photo) {
   const controller = new AbortController();
   Object.assign(photo, { state: "waiting", error: null, progress: null, cancel: () => controller.abort() });
   emit("answers", photo);
   try {
+    if (isDrawing(photo.file)) {
+      photo.unseeable = true; // a browser would show it: that would look as if it could be read
+      throw new Error("This file is a drawing (SVG), not a photo. Save it as a PNG or JPEG first.");
+    }
     photo.file = await shrink(photo.file);
     const most = state.limits.file_bytes;
     if (photo.file.size > most)
@@ -58,9 +65,9 @@ async function lookAt(photo) {
       photo.progress = part;
       emit("progress", photo);
     };
-    const found = await api.classify(photo.file, photo.name, asked, { onprogress, signal: controller.signal });
-    state.classes = found.classes;
-    take(photo, found.photos[0]);
+    const answer = await api.classify(photo.file, photo.name, asked, { onprogress, signal: controller.signal });
+    heard(answer);
+    take(photo, answer.photos[0]);
     announce(
       `${photo.name}: ${verdictText(photo.answer.verdict)}. Best guess: ${photo.answer.guesses[0]?.title ?? "none"}`,
     );
@@ -79,12 +86,15 @@ async function lookAt(photo) {
 
 export const retry = lookAt;
 
+function heard({ classes, listed }) {
+  Object.assign(state, { classes, listed, problem: null });
+}
+
 function take(photo, { token, watched, verdict, guesses, labels, lit, calibrated }) {
-  Object.assign(photo, { token, watched, state: "done", error: null });
+  Object.assign(photo, { token, watched, state: "done", error: null, erased: null });
   photo.answer = { verdict, guesses, labels, lit, calibrated };
-  const ids = guesses.map((guess) => guess.id);
-  if (!ids.includes(photo.selected)) photo.selected = ids[0] ?? null;
-  store.keep(photo);
+  if (!guesses.some((guess) => guess.id === photo.selected)) photo.selected = null;
+  store(photo);
 }
 
 export function removePhoto(photo) {
@@ -92,57 +102,97 @@ export function removePhoto(photo) {
   const at = state.photos.indexOf(photo);
   state.photos = state.photos.filter((other) => other !== photo);
   if (state.current === photo) state.current = state.photos[Math.min(at, state.photos.length - 1)] || null;
-  store.forget(photo.key);
+  forget(photo.key);
   emit("photos");
-  setTimeout(() => state.photos.includes(photo) || URL.revokeObjectURL(photo.url), 12_000); // until it cannot be undone
-  const undo = () => {
-    state.photos = [...state.photos.slice(0, at), photo, ...state.photos.slice(at)];
-    state.current = photo;
-    store.keep(photo);
-    emit("photos");
-  };
-  notify(`${photo.name} was removed.`, ["Undo", undo]);
+  focusOn(state.current ? ".card .remove" : "#pick");
+  setTimeout(() => state.photos.includes(photo) || URL.revokeObjectURL(photo.url), UNDO);
+  notify(`${photo.name} was removed.`, [
+    "Undo",
+    () => {
+      state.photos = [...state.photos.slice(0, at), photo, ...state.photos.slice(at)];
+      show(photo);
+      store(photo);
+      focusOn(".card .remove");
+    },
+  ]);
 }
 
 export function removeAll() {
-  for (const photo of state.photos) photo.cancel?.();
-  state.photos = [];
-  state.current = null;
-  store.forgetAll();
+  const { photos, current } = state;
+  for (const photo of photos) photo.cancel?.();
+  Object.assign(state, { photos: [], current: null });
+  forgetAll();
   emit("photos");
+  focusOn("#pick");
+  const gone = () => photos.filter((photo) => !state.photos.includes(photo));
+  setTimeout(() => gone().forEach((photo) => URL.revokeObjectURL(photo.url)), UNDO);
+  notify(`${photos.length === 1 ? "1 photo was" : `${photos.length} photos were`} forgotten.`, [
+    "Undo",
+    () => {
+      state.photos = [...state.photos, ...gone()];
+      state.current ||= current;
+      photos.forEach(store);
+      emit("photos");
+      focusOn("#forget");
+    },
+  ]);
 }
 
+/** Show a photo large. */
 export function show(photo) {
   state.current = photo;
   emit("photos");
 }
 
+/** The photo before or after this one, in the order of the small ones. */
+export function neighbour(step) {
+  const { photos, current } = state;
+  return photos.length < 2 ? null : photos[(photos.indexOf(current) + step + photos.length) % photos.length];
+}
+
 export function select(photo, id) {
   photo.selected = photo.selected === id ? null : id;
-  store.keep(photo);
+  store(photo);
   emit("answers", photo);
 }
 
 /** The person says whether the verdict is right. */
 export function judge(photo, judged) {
   photo.judged = photo.judged === judged ? null : judged;
-  store.keep(photo);
+  store(photo);
   emit("answers", photo);
-  emit("judged");
+}
+
+/** Ask again without a patch of the photo; null puts everything back. */
+export async function askWithout(photo, box) {
+  if (photo.erased) URL.revokeObjectURL(photo.erased.url);
+  if (!box) {
+    photo.erased = null;
+    return emit("answers", photo);
+  }
+  const boxes = [...(photo.erased?.boxes ?? []), box];
+  const file = await erase(photo.file, boxes);
+  const watch = photo.answer.guesses.map((guess) => guess.id);
+  photo.erased = { boxes, url: URL.createObjectURL(file), answer: null, chances: null };
+  emit("answers", photo);
+  const { token } = (await api.classify(file, photo.name, ranking())).photos[0];
+  const answer = (await api.rank({ tokens: [token], watch, ...ranking() })).photos[0];
+  if (photo.erased?.boxes !== boxes) return;
+  photo.erased.chances = new Map(answer.watched.map((one) => [one.id, one.probability]));
+  photo.erased.answer = answer;
+  announce(`Without it: ${verdictText(answer.verdict)}`);
+  emit("answers", photo);
 }
 
 /** Photos and answers of the last visit. */
 export async function restore() {
-  const records = await store.kept();
+  const records = await stored();
   if (!records.length) return;
   state.photos = records.map((record) =>
-    Object.assign(makePhoto(record.file, record.name), record, {
-      state: record.answer ? "done" : "waiting",
-    }),
+    Object.assign(makePhoto(record.file, record.name), record, { state: record.answer ? "done" : "waiting" }),
   );
   state.current = state.photos[0];
   emit("photos");
-  emit("judged");
   for (const photo of state.photos.filter((one) => !one.answer)) await lookAt(photo);
   rerank();
 }
@@ -165,8 +215,12 @@ export function rerank() {
         await rerankOnce();
       } while (again);
     } catch (error) {
-      goBack();
-      if (!error.gone) notify(error.message);
+      if (state.candidates.kind === "list" && !error.gone)
+        state.problem = error.message; // said below the list, which is being written
+      else {
+        goBack();
+        if (!error.gone) notify(error.message);
+      }
     } finally {
       busy = null;
       emit("ranked");
@@ -189,20 +243,22 @@ async function rankSome(photos) {
   const watch = info()
     .added.slice(-5)
     .map((added) => added.id);
-  let found;
+  const tokens = photos.map((photo) => photo.token);
+  let answer;
   try {
-    found = await api.rank({ tokens: photos.map((photo) => photo.token), watch, ...ranking() });
+    answer = await api.rank({ tokens, watch, ...ranking() });
   } catch (error) {
     if (error.status !== 404) throw error;
-    found = { photos: [], forgotten: photos.map((photo) => photo.token) };
+    await loadBundles(); // a restarted server: what it was taught is gone, too
+    answer = { photos: [], forgotten: tokens };
   }
-  if (found.classes) state.classes = found.classes;
+  if (answer.classes) heard(answer);
   for (const photo of photos) {
-    const answer = found.photos.find((one) => one.token === photo.token);
-    if (answer) {
-      take(photo, answer);
+    const one = answer.photos.find((other) => other.token === photo.token);
+    if (one) {
+      take(photo, one);
       emit("answers", photo);
-    } else if (found.forgotten.includes(photo.token)) {
+    } else if (answer.forgotten.includes(photo.token)) {
       await lookAt(photo); // a restarted server, or too many photos since: the file is still here
     }
   }
@@ -210,8 +266,59 @@ async function rankSome(photos) {
 
 on("asked", rerank);
 
-// The server is back: what was lost is sent again.
+// The server is back: perhaps another run of it. What was lost is sent again.
 on("back", async () => {
+  await loadBundles().catch(() => {});
   for (const photo of state.photos.filter((one) => one.lost && one.state === "failed")) await lookAt(photo);
   rerank();
 });
+
+// -- they survive a reload; where the browser forbids that, the page works without ------------------------------------
+
+const KEPT = 60;
+const FORGETTING = "unseen-forgetting";
+
+const wish = (request) =>
+  new Promise((resolve, reject) => {
+    request.onsuccess = () => resolve(request.result);
+    request.onerror = () => reject(request.error);
+  });
+
+let opened;
+function table(mode) {
+  opened ||= (async () => {
+    const asked = indexedDB.open("unseen", 2);
+    asked.onupgradeneeded = () => {
+      if (asked.result.objectStoreNames.contains("photos")) asked.result.deleteObjectStore("photos");
+      asked.result.createObjectStore("photos", { keyPath: "key" });
+    };
+    return wish(asked);
+  })();
+  return opened.then((base) => base.transaction("photos", mode).objectStore("photos"));
+}
+
+const quietly = (work) => work().catch(() => null);
+
+function store({ key, name, file, answer, token, selected, judged, order }) {
+  const record = { key, name, file, answer, token, selected, judged, order };
+  return quietly(async () => wish((await table("readwrite")).put(record)));
+}
+
+const forget = (key) => quietly(async () => wish((await table("readwrite")).delete(key)));
+
+/** Everything: even if the page is closed before the browser has deleted it, for the next visit then finishes. */
+const forgetAll = () =>
+  quietly(async () => {
+    localStorage.setItem(FORGETTING, "1");
+    await wish((await table("readwrite")).clear());
+    localStorage.removeItem(FORGETTING);
+  });
+
+/** What was kept, newest first; what is too old is deleted. */
+async function stored() {
+  if (await quietly(async () => localStorage.getItem(FORGETTING))) await forgetAll();
+  const all = (await quietly(async () => wish((await table("readonly")).getAll()))) || [];
+  all.sort((a, b) => b.order - a.order);
+  for (const old of all.splice(KEPT)) forget(old.key);
+  return all;
+}

@@ -1,13 +1,17 @@
-// Photos in the browser: scaled down before they are sent, and cut to a part.
+// Photos in the browser: scaled down before they are sent, cut to a part, with patches erased; a picture to share.
 
 const SHORT_SIDE = 640; // pixels: more than any network here looks at
 const SMALL = 250_000; // bytes that are sent as they are
 
-async function decode(file) {
-  return createImageBitmap(file, { imageOrientation: "from-image" });
-}
+const decode = (file) => createImageBitmap(file, { imageOrientation: "from-image" });
 
-async function draw(bitmap, [left, top, right, bottom], scale, quality = 0.92) {
+const encode = (canvas, type, quality) =>
+  new Promise((resolve, reject) =>
+    canvas.toBlob((blob) => (blob ? resolve(blob) : reject(new Error("too large"))), type, quality),
+  );
+
+/** @type {(bitmap: any, box: number[], scale: number) => HTMLCanvasElement} */
+const draw = (bitmap, [left, top, right, bottom], scale) => {
   const canvas = document.createElement("canvas");
   canvas.width = Math.max(1, Math.round((right - left) * scale));
   canvas.height = Math.max(1, Math.round((bottom - top) * scale));
@@ -16,10 +20,8 @@ async function draw(bitmap, [left, top, right, bottom], scale, quality = 0.92) {
   pen.fillStyle = "white"; // below transparent pixels, as the server has it
   pen.fillRect(0, 0, canvas.width, canvas.height);
   pen.drawImage(bitmap, left, top, right - left, bottom - top, 0, 0, canvas.width, canvas.height);
-  return new Promise((resolve, reject) =>
-    canvas.toBlob((blob) => (blob ? resolve(blob) : reject(new Error("too large"))), "image/jpeg", quality),
-  );
-}
+  return canvas;
+};
 
 /** A smaller file of the same photo; the file itself where it is small, or in a format that this browser cannot read. */
 export async function shrink(file) {
@@ -28,7 +30,7 @@ export async function shrink(file) {
   try {
     bitmap = await decode(file);
     const scale = Math.min(1, SHORT_SIDE / Math.min(bitmap.width, bitmap.height));
-    const smaller = await draw(bitmap, [0, 0, bitmap.width, bitmap.height], scale);
+    const smaller = await encode(draw(bitmap, [0, 0, bitmap.width, bitmap.height], scale), "image/jpeg", 0.92);
     return smaller.size < file.size ? smaller : file;
   } catch {
     return file;
@@ -43,13 +45,57 @@ export async function cut(file, [left, top, right, bottom]) {
   const { width, height } = bitmap;
   const box = [left * width, top * height, right * width, bottom * height];
   const scale = Math.min(1, SHORT_SIDE / Math.min(box[2] - box[0], box[3] - box[1]));
-  const part = await draw(bitmap, box, scale, 0.95);
+  const part = await encode(draw(bitmap, box, scale), "image/jpeg", 0.95);
   bitmap.close();
   return part;
+}
+
+/** The photo with its mean colour in these boxes. */
+export async function erase(file, boxes) {
+  const bitmap = await decode(file);
+  const { width, height } = bitmap;
+  const canvas = draw(bitmap, [0, 0, width, height], Math.min(1, SHORT_SIDE / Math.min(width, height)));
+  bitmap.close();
+  const pen = canvas.getContext("2d");
+  const { data } = pen.getImageData(0, 0, canvas.width, canvas.height);
+  const sum = [0, 0, 0];
+  for (let at = 0; at < data.length; at += 4) for (let i = 0; i < 3; i += 1) sum[i] += data[at + i];
+  pen.fillStyle = `rgb(${sum.map((one) => Math.round((4 * one) / data.length)).join(" ")})`;
+  for (const [left, top, right, bottom] of boxes)
+    pen.fillRect(left * canvas.width, top * canvas.height, (right - left) * canvas.width, (bottom - top) * canvas.height);
+  return encode(canvas, "image/jpeg", 0.95);
 }
 
 /** What a video shows right now. */
 export function frame(video) {
   const { videoWidth: width, videoHeight: height } = video;
-  return draw(video, [0, 0, width, height], Math.min(1, 480 / Math.min(width, height)), 0.9);
+  return encode(draw(video, [0, 0, width, height], Math.min(1, 480 / Math.min(width, height))), "image/jpeg", 0.9);
+}
+
+/** A picture to pass on: the photo with its heat, and lines of words below, the first one large. */
+export async function poster(file, heat, lines) {
+  const bitmap = await decode(file);
+  const width = 1080;
+  const high = Math.min(1080, Math.round((width * bitmap.height) / bitmap.width));
+  const words = 120 + 54 * lines.length;
+  const canvas = Object.assign(document.createElement("canvas"), { width, height: high + words });
+  const pen = canvas.getContext("2d");
+  pen.fillStyle = "#17151d";
+  pen.fillRect(0, 0, width, canvas.height);
+  const wide = Math.round((high * bitmap.width) / bitmap.height);
+  /** @type {[number, number, number, number]} */
+  const place = [Math.max(0, (width - wide) / 2), 0, Math.min(width, wide), high];
+  pen.drawImage(bitmap, ...place);
+  if (heat) pen.drawImage(heat, ...place);
+  bitmap.close();
+  lines.forEach((line, at) => {
+    const size = at ? 34 : 52;
+    pen.fillStyle = at ? "#c9c4d4" : "#ffffff";
+    pen.font = `${at ? 450 : 700} ${size}px system-ui, sans-serif`;
+    pen.fillText(line, 44, high + 76 + 58 * at, width - 88);
+  });
+  pen.fillStyle = "#a996ff";
+  pen.font = "600 28px system-ui, sans-serif";
+  pen.fillText("unseen", 44, canvas.height - 28);
+  return encode(canvas, "image/png");
 }

@@ -1,200 +1,562 @@
-// One photo large, with its verdict, its guesses and the reasons; all others as a grid of small ones.
+// One photo large: its heat and its verdict, its guesses and the reasons; all others as a grid of small ones.
 
-import { showAnswers } from "./answers.js";
-import { el, icon, redraw } from "./dom.js";
-import { cellsOf, heatOf, paint } from "./heat.js";
-import { partChooser } from "./parts.js";
-import { judge, removePhoto, retry, select, show } from "./photos.js";
-import { on, state } from "./state.js";
-import { sunburst } from "./sunburst.js";
-import { teachFold } from "./teach.js";
-import { fadingWay, verdictWords } from "./verdict.js";
-import { showWhy } from "./why.js";
-import { verdictText } from "./words.js";
+import { cellsOf, Heat, heatOf, heatProblem } from "./heat.js";
+import { WorldMap } from "./map.js";
+import { askWithout, addFiles, judge, neighbour, removeAll, removePhoto, retry, select, show } from "./photos.js";
+import { cut } from "./pictures.js";
+import { Game, Share } from "./play.js";
+import { among, emit, state } from "./state.js";
+import { Teach } from "./teach.js";
+import {
+  announce,
+  bar,
+  button,
+  exploreLink,
+  focusOn,
+  html,
+  icon,
+  mark,
+  notify,
+  useEffect,
+  useLayoutEffect,
+  useRef,
+  useState,
+} from "./ui.js";
+import { Why } from "./why.js";
+import { articleOf, percent, tableOf, toCsv, verdictText, wayOf } from "./words.js";
 
 const narrow = window.matchMedia("(max-width: 800px)"); // the answers would be below the fold
-let card = null; // of state.current: {photo, root, canvas, side, why}
+const calm = window.matchMedia("(prefers-reduced-motion: reduce)");
+const STEPS = 6; // of the way that are shown
 
-export function startRecognise() {
-  const place = document.getElementById("cards");
-  const tiles = document.getElementById("tiles");
-  on("photos", () => {
-    if (card?.photo !== state.current) {
-      card = state.current && makeCard(state.current);
-      place.replaceChildren(...(card ? [card.root] : []));
-      if (card) drawCard();
-      if (card && (narrow.matches || card.root.getBoundingClientRect().top < 64))
-        card.root.scrollIntoView({ block: "start" });
-    }
-    drawTiles(tiles);
-  });
-  on("answers", (photo) => {
-    if (photo === card?.photo) drawCard();
-    drawTiles(tiles);
-  });
-  on("progress", (photo) => photo === card?.photo && drawProgress());
-  on("bundles", () => card?.photo.answer && drawCard());
+export function Recognise() {
+  const photo = state.current;
+  const key = photo?.key;
+  useEffect(() => {
+    const card = document.getElementById(key);
+    if (card && narrow.matches) card.scrollIntoView({ block: "start" });
+  }, [key]);
+  return html`<section id="view-recognise" class="results" aria-labelledby="recognise-title">
+    <h1 id="recognise-title" class="only-read">Recognise</h1>
+    <div class="cards">${photo && html`<${Card} key=${photo.key} photo=${photo} />`}</div>
+    <${Tiles} />
+    <${Session} />
+  </section>`;
 }
 
-function makeCard(photo) {
-  const canvas = el("canvas", { class: "heat", width: "448", height: "448", "aria-hidden": "true" });
-  const image = el("img", { src: photo.url, alt: `Your photo ${photo.name}`, class: "photo", draggable: "false" });
-  const stage = el("div", { class: "photo-stage" }, image, canvas);
-  const chooser = partChooser(stage, photo);
-  image.addEventListener("error", () => {
-    stage.replaceChildren(el("div", { class: "photo photo-hidden" }, icon("photo"), el("span", {}, "No preview")));
-    chooser.hidden = true;
-  });
-  const gone = el(
-    "button",
-    {
-      type: "button",
-      class: "icon-button remove",
-      "aria-label": `Remove ${photo.name}`,
-      onclick: () => removePhoto(photo),
-    },
-    icon("close"),
-  );
-  const side = el("div", { class: "answers-side" });
-  const burst = el("div", { class: "burst-place" });
-  const why = el("section", { class: "why", id: `why-${photo.key}`, "aria-label": "Why", hidden: true });
-  const root = el(
-    "article",
-    { class: "card", id: photo.key, "aria-label": photo.name, "aria-busy": "true" },
-    el(
-      "figure",
-      { class: "photo-frame" },
-      stage,
-      el("figcaption", {}, el("span", {}, photo.name), chooser),
-      gone,
-      burst,
-    ),
-    side,
-    why,
-  );
-  return { photo, root, canvas, side, why, burst, teach: teachFold(photo) };
+function Card({ photo }) {
+  const { answer, selected } = photo;
+  const [hovered, setHovered] = useState(null);
+  const [playing, setPlaying] = useState(false);
+  const [teaching, setTeaching] = useState(false);
+  const done = photo.state === "done";
+  const guess = done && (answer.guesses.find((one) => one.id === selected) ?? null);
+  const told = done && answer.guesses[0];
+  const whyPanel = useRef(null);
+  const pick = (id) => {
+    select(photo, id);
+    if (narrow.matches && photo.selected) setTimeout(() => whyPanel.current?.scrollIntoView({ block: "start", behavior: "smooth" }), 80);
+  };
+  const wrong = () => {
+    judge(photo, "wrong");
+    if (photo.judged === "wrong") setTeaching(true); // then what is it?
+  };
+  return html`<article
+    class=${`card${photo.state === "failed" ? " failed" : ""}`}
+    id=${photo.key}
+    tabindex="-1"
+    aria-label=${photo.name}
+    aria-busy=${String(photo.state === "waiting")}
+  >
+    <${Proof} photo=${photo} hovered=${hovered} />
+    <div class="answers-side">
+      ${photo.state === "waiting" && html`<${Progress} photo=${photo} />`}
+      ${photo.state === "failed" &&
+      html`<p class="problem">${photo.error}</p>
+        ${photo.again && button("Retry", () => retry(photo), { "data-focus": "retry" })}`}
+      ${done && playing && html`<${Game} photo=${photo} onend=${() => setPlaying(false)} />`}
+      ${done &&
+      !playing &&
+      html`
+        <div class="verdict-place"><${Verdict} answer=${answer} /><${Way} answer=${answer} /></div>
+        ${photo.erased && html`<${Without} photo=${photo} />`}
+        <${Answers}
+          guesses=${answer.guesses}
+          label="Best guesses"
+          selected=${(guess ?? told)?.id}
+          controls=${`why-${photo.key}`}
+          chances=${photo.erased?.chances}
+          onpick=${pick}
+          onlook=${setHovered}
+        />
+        <div class="judging" role="group" aria-label="Is this right?">
+          <span class="soft">Is this right?</span>
+          ${button("Right", () => judge(photo, "right"), {
+            kind: "chip-button",
+            sign: "check",
+            "data-focus": "right",
+            "aria-pressed": String(photo.judged === "right"),
+          })}
+          ${button("Wrong", wrong, {
+            kind: "chip-button",
+            sign: "close",
+            "data-focus": "wrong",
+            "aria-pressed": String(photo.judged === "wrong"),
+          })}
+        </div>
+        ${!state.readOnly && html`<${Teach} photo=${photo} open=${teaching} ontoggle=${setTeaching} />`}
+        <div class="row card-tools">
+          <${Share} photo=${photo} />
+          ${answer.lit.length > 3 &&
+          button("Play against it", () => setPlaying(true), { kind: "quiet", sign: "play", id: "play" })}
+        </div>
+      `}
+    </div>
+    ${done &&
+    !playing &&
+    html`<div class="below" ref=${whyPanel}>
+      ${(guess ?? told) && html`<${Why} key=${(guess ?? told).id} guess=${guess ?? told} id=${`why-${photo.key}`} />`}
+      <figure class="map-frame">
+        <figcaption>
+          <h3>Where it is on the map of everything</h3>
+          <a class="quiet" href=${exploreLink(answer.verdict.id ?? told?.id ?? "")}>Look around</a>
+        </figcaption>
+        <${WorldMap}
+          still
+          lit=${answer.lit}
+          here=${(answer.lit.find((node) => node.here) ?? answer.lit.at(-1))?.at}
+          label=${`The map of all classes; lit up: ${verdictText(answer.verdict)}`}
+          onpick=${() => (location.hash = exploreLink(answer.verdict.id ?? told?.id ?? ""))}
+        />
+      </figure>
+    </div>`}
+  </article>`;
 }
 
-function drawCard() {
-  const { photo, root, side, why } = card;
-  root.setAttribute("aria-busy", photo.state === "waiting");
-  root.classList.toggle("failed", photo.state === "failed");
-  why.hidden = photo.state !== "done" || photo.selected === null;
-  if (photo.state === "waiting") return drawProgress();
-  if (photo.state === "failed") {
-    const again = () => retry(photo);
-    redraw(
-      side,
-      el("p", { class: "problem" }, photo.error),
-      photo.again && el("button", { type: "button", class: "button", "data-focus": "retry", onclick: again }, "Retry"),
-    );
-    return;
-  }
-  let list = side.querySelector(".answers");
-  if (!list) {
-    list = el("ol", { class: "answers", "aria-label": "Best guesses" });
-    side.replaceChildren(el("div", { class: "verdict-place" }), list, el("div", { class: "judge-place" }), card.teach);
-  }
-  redraw(side.querySelector(".verdict-place"), verdictWords(photo.answer), fadingWay(photo.answer));
-  showAnswers(list, photo.answer.guesses, {
-    selected: photo.selected,
-    controls: why.id,
-    onpick: (id) => select(photo, id),
-    onlook: (id) => look(photo, id),
-  });
-  redraw(side.querySelector(".judge-place"), judging(photo));
-  card.teach.hidden = state.readOnly;
-  card.burst.replaceChildren(sunburst(photo.answer, 300));
-  if (photo.selected !== null) showWhy(why, photo);
-}
-
-function drawProgress() {
-  const { photo, side } = card;
+function Progress({ photo }) {
   const part = photo.progress;
   const words = part === null ? "Getting ready …" : part < 1 ? `Sending, ${Math.round(100 * part)} %` : "Looking …";
-  redraw(
-    side,
-    el(
-      "div",
-      { class: "waiting" },
-      el("span", { class: "spinner", "aria-hidden": "true" }),
-      words,
-      photo.cancel &&
-        el("button", { type: "button", class: "quiet", "data-focus": "cancel", onclick: photo.cancel }, "Cancel"),
-    ),
-  );
+  return html`<div class="waiting">
+    <span class="spinner" aria-hidden="true"></span>${words}
+    ${photo.cancel && button("Cancel", photo.cancel, { kind: "quiet", "data-focus": "cancel" })}
+  </div>`;
 }
 
-/** The heat map of what the pointer is on, over the photo. */
-async function look(photo, id) {
-  const { canvas } = card;
-  card.looks = id;
-  if (id === null) return paint(canvas, photo, null);
-  await heatOf(
-    photo,
-    photo.answer.guesses.map((guess) => guess.id),
-  );
-  if (card?.photo === photo && card.looks === id) paint(canvas, photo, cellsOf(photo, id));
-}
+// -- the photo and the proof in it -----------------------------------------------------------------------------------
 
-function judging(photo) {
-  const button = (judged, word, sign) =>
-    el(
-      "button",
-      {
-        type: "button",
-        class: "chip-button",
-        "data-focus": judged,
-        "aria-pressed": photo.judged === judged,
-        onclick: () => {
-          judge(photo, judged);
-          if (photo.judged === "wrong") card.teach.open = true; // then what is it?
-        },
-      },
-      icon(sign),
-      word,
-    );
-  return el(
-    "div",
-    { class: "judging", role: "group", "aria-label": "Is this right?" },
-    el("span", { class: "soft" }, "Is this right?"),
-    button("right", "Right", "check"),
-    button("wrong", "Wrong", "close"),
-  );
-}
-
-// -- all photos --------------------------------------------------------------------------------------------------
-
-function drawTiles(place) {
-  place.hidden = state.photos.length < 2;
-  redraw(place, state.photos.map(tile));
-}
-
-function tile(photo) {
+function Proof({ photo, hovered }) {
+  const { answer, erased } = photo;
+  const done = photo.state === "done";
+  const [heated, setHeated] = useState(true);
+  const [, setLoaded] = useState(0);
+  const [pair, setPair] = useState([null, null]);
+  const [part, setPart] = useState(0);
+  const [broken, setBroken] = useState(false);
+  const [tiny, setTiny] = useState(false);
+  const guesses = done ? answer.guesses : [];
+  const verdict = done && answer.verdict.id !== null ? { id: answer.verdict.id, title: answer.verdict.say } : null;
+  const things = [verdict, ...guesses].filter((one, at, all) => one && all.findIndex((other) => other?.title === one.title) === at);
+  const titleOf = (id) => things.find((one) => one.id === id)?.title;
+  const known = (id) => (titleOf(id) ? id : null);
+  const first = hovered ?? known(pair[0]) ?? photo.selected ?? things[0]?.id ?? null;
+  const rival = things.find((one) => one.id !== first && !related(answer, one.id, first)) ?? things.find((one) => one.id !== first);
+  const second = known(pair[1]) !== null && pair[1] !== first ? pair[1] : (rival?.id ?? null);
+  const ids = [...new Set([...things.map((one) => one.id), ...guesses.map((one) => one.id)])];
+  const wanted = done && !broken ? JSON.stringify([state.bundle, among(), ids]) : null;
+  useEffect(() => {
+    if (wanted) heatOf(photo, ids).then(() => setLoaded((n) => n + 1));
+  }, [wanted]);
+  useEffect(() => setPair([null, null]), [photo.selected]);
+  const mixed = hovered ? 0 : part / 100;
+  const cells = done && heated && !erased ? cellsOf(photo, first, second, mixed) : null;
+  const hidden = broken || photo.unseeable;
+  const chip = (at, id, label) => html`<select
+    class=${`chip-select chip-${at}`}
+    aria-label=${label}
+    value=${id ?? ""}
+    onChange=${(event) => setPair(at ? [first, event.target.value] : [event.target.value, second])}
+  >
+    ${things.map((one) => html`<option value=${one.id} selected=${one.id === id}>${one.title}</option>`)}
+  </select>`;
   const words =
-    photo.state === "done"
-      ? verdictText(photo.answer.verdict)
-      : photo.state === "failed"
-        ? "Could not be read"
-        : "Looking …";
-  return el(
-    "li",
-    {},
-    el(
-      "button",
-      {
-        type: "button",
-        class: `tile${photo.judged ? ` tile-${photo.judged}` : ""}`,
-        "data-focus": photo.key,
-        "aria-current": photo === state.current,
-        "aria-label": `${photo.name}: ${words}`,
-        onclick: () => {
-          show(photo);
-          document.getElementById(photo.key)?.scrollIntoView({ block: "nearest" });
-        },
-      },
-      el("img", { src: photo.url, alt: "", loading: "lazy" }),
-      el("span", {}, words),
-    ),
-  );
+    mixed === 0
+      ? `The stronger the orange, the more that part speaks for ${titleOf(first)}.`
+      : mixed === 1
+        ? `The stronger the blue, the more that part speaks for ${titleOf(second)}.`
+        : `Orange speaks for ${titleOf(first)}, blue for ${titleOf(second)}.`;
+  return html`<figure class="photo-frame">
+    <${Stage} photo=${photo} hidden=${hidden}>
+      ${hidden
+        ? html`<div class="photo photo-hidden">${icon("photo")}<span>No preview</span></div>`
+        : html`<img
+            src=${erased?.url ?? photo.url}
+            alt=${`Your photo ${photo.name}`}
+            class=${`photo${tiny ? " tiny" : ""}`}
+            draggable=${false}
+            onError=${() => setBroken(true)}
+            onLoad=${(event) => setTiny(event.target.naturalWidth < 200 && event.target.naturalHeight < 200)}
+          />`}
+      ${!hidden && html`<${Heat} photo=${photo} cells=${cells} />`}
+    <//>
+    <button
+      type="button"
+      class="icon-button remove"
+      aria-label=${`Remove ${photo.name}`}
+      onClick=${() => removePhoto(photo)}
+    >
+      ${icon("close")}
+    </button>
+    ${done &&
+    !hidden &&
+    (heatProblem(photo)
+      ? html`<p class="soft heat-words">This model cannot show where in the photo it looks.</p>`
+      : things.length > 0 &&
+        html`<div class="contrast">
+          ${things.length > 1
+            ? html`<p class="contrast-row">
+                  <span>Why</span>${chip(0, first, "Why this")}<span>and not</span>${chip(1, second, "and not that")}
+                </p>
+                <input
+                  type="range"
+                  class="heat-slider"
+                  min="0"
+                  max="100"
+                  step="5"
+                  value=${part}
+                  aria-label="From what speaks for the one to what speaks for the other"
+                  aria-valuetext=${words}
+                  onInput=${(event) => setPart(Number(event.target.value))}
+                />`
+            : null}
+          <p class="soft heat-words" role="status">${heated ? words : "Heat is off."}</p>
+        </div>`)}
+    <figcaption>
+      <span>${photo.name}</span>
+      ${done &&
+      !hidden &&
+      html`<button
+        type="button"
+        class="part-button"
+        aria-pressed=${String(heated)}
+        onClick=${() => setHeated(!heated)}
+      >
+        ${icon("heat")}Heat
+      </button>`}
+    </figcaption>
+  </figure>`;
 }
+
+/** Whether one of two lies below the other: then they do not differ, the one only says more. */
+function related({ lit }, a, b) {
+  const parents = new Map(lit.map((node) => [node.id, node.parent]));
+  const above = (id) => (id ? [id, ...above(parents.get(id))] : []);
+  return above(a).includes(b) || above(b).includes(a);
+}
+
+const LEAST = 0.06; // of a side: a shorter drag is a click
+
+/** The photo as a place to drag boxes on: to ask about a part, or without it. */
+function Stage({ photo, hidden, children }) {
+  const place = useRef(null);
+  const [mode, setMode] = useState(null); // null, "ask" or "erase"
+  const [box, setBox] = useState(null); // [left, top, right, bottom], each 0 to 1
+  const start = useRef(null);
+  const done = photo.state === "done" && !hidden;
+  const point = (event) => {
+    const room = place.current.getBoundingClientRect();
+    const clamp = (value) => Math.max(0, Math.min(1, value));
+    return [clamp((event.clientX - room.left) / room.width), clamp((event.clientY - room.top) / room.height)];
+  };
+  /** @type {(a: number[], b: number[]) => number[]} */
+  const between = ([x, y], [u, v]) => [Math.min(x, u), Math.min(y, v), Math.max(x, u), Math.max(y, v)];
+  const stop = () => {
+    start.current = null;
+    setBox(null);
+    setMode(null);
+  };
+  const ask = async (part, how) => {
+    stop();
+    try {
+      if (how === "erase") return await askWithout(photo, part);
+      const size = `${Math.round(100 * (part[2] - part[0]))} x ${Math.round(100 * (part[3] - part[1]))} %`;
+      await addFiles([await cut(photo.file, part)], [`${photo.name}, a part (${size})`]);
+    } catch (error) {
+      notify(error.gone || error.status ? error.message : "This browser cannot cut the photo.");
+    }
+  };
+  const down = (event) => {
+    if (!done || event.button !== 0 || (event.pointerType === "touch" && !mode)) return;
+    event.preventDefault();
+    start.current = point(event);
+    place.current.setPointerCapture(event.pointerId);
+  };
+  const move = (event) => start.current && setBox(between(start.current, point(event)));
+  const up = (event) => {
+    if (!start.current) return;
+    const part = between(start.current, point(event));
+    start.current = null;
+    if (part[2] - part[0] >= LEAST && part[3] - part[1] >= LEAST) ask(part, mode ?? "ask");
+    else if (!mode) setBox(null);
+  };
+  const keys = (event) => {
+    if (!mode || !box) return;
+    const step = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[event.key];
+    if (event.key === "Escape") return stop();
+    if (!step) return;
+    event.preventDefault();
+    const [x, y] = step.map((one) => 0.05 * one);
+    if (event.shiftKey) {
+      const end = (low, high, by) => Math.max(low + 0.1, Math.min(1, high + by));
+      return setBox([box[0], box[1], end(box[0], box[2], x), end(box[1], box[3], y)]);
+    }
+    const dx = Math.max(-box[0], Math.min(1 - box[2], x));
+    const dy = Math.max(-box[1], Math.min(1 - box[3], y));
+    setBox([box[0] + dx, box[1] + dy, box[2] + dx, box[3] + dy]);
+  };
+  const choose = (wanted) => () => {
+    if (mode === wanted && box) return ask(box, wanted);
+    setMode(wanted);
+    setBox([0.3, 0.3, 0.7, 0.7]);
+    announce("Drag a box over the photo. Or move it with the arrow keys, size it with Shift, and press Enter.");
+  };
+  const tool = (name, sign, word, now) =>
+    html`<button
+      type="button"
+      class="part-button"
+      data-focus=${name}
+      aria-pressed=${String(mode === name)}
+      title="Drag a box over the photo"
+      onKeyDown=${keys}
+      onClick=${choose(name)}
+    >
+      ${icon(sign)}${mode === name ? now : word}
+    </button>`;
+  const spot = box && {
+    left: `${100 * box[0]}%`,
+    top: `${100 * box[1]}%`,
+    width: `${100 * (box[2] - box[0])}%`,
+    height: `${100 * (box[3] - box[1])}%`,
+  };
+  return html`<div
+      ref=${place}
+      class=${`photo-stage${mode ? " choosing" : ""}`}
+      onPointerDown=${down}
+      onPointerMove=${move}
+      onPointerUp=${up}
+      onPointerCancel=${stop}
+    >
+      ${children}
+      ${box && html`<div class=${`part-box${mode === "erase" ? " part-erase" : ""}`} style=${spot}></div>`}
+    </div>
+    ${done &&
+    html`<div class="photo-tools">
+      ${tool("ask", "part", "Ask about a part", "Ask about this part")}
+      ${tool("erase", "erase", "Erase a patch", "Erase this patch")}
+      ${photo.erased && button("Put it back", () => askWithout(photo, null), { kind: "part-button", "data-focus": "restore" })}
+    </div>`}`;
+}
+
+// -- the answer in words ------------------------------------------------------------------------------------------------
+
+/** The verdict; `level` is that of the heading. */
+export function Verdict({ answer: { verdict, guesses, calibrated }, level = "h2" }) {
+  const best = guesses[0];
+  const unknown = verdict.id === null;
+  return html`<div class=${`verdict verdict-${verdict.level}`}>
+    ${unknown
+      ? html`<${level}>I don't know what this is.<//>`
+      : html`<${level}><span class="hedge">${verdict.hedge}:</span> ${articleOf(verdict)}<b>${verdict.say}</b>
+          <span class="soft"> (${percent(verdict.probability)})</span><//>`}
+    ${best &&
+    best.say !== verdict.say &&
+    html`<p class="best">
+      ${unknown ? "If I had to guess: " : "Best guess: "}<b title=${percent(best.probability)}>${best.title}</b>
+      ${best.probability < 0.3 ? ", but it may well be another." : "."}
+    </p>`}
+    ${!calibrated && html`<p class="soft rough">How sure it is, is only a rough figure for this model.</p>`}
+  </div>`;
+}
+
+/** What the verdict becomes without a patch. */
+function Without({ photo }) {
+  const { answer } = photo.erased;
+  return html`<p class="without" role="status">
+    ${answer ? html`Without the patch: <b>${verdictText(answer.verdict)}</b>. Ticks show where the bars were.` : "Asking again …"}
+  </p>`;
+}
+
+/** The way down the hierarchy, which fades as certainty drops. */
+export function Way({ answer }) {
+  const steps = wayOf(answer).slice(-STEPS);
+  if (!steps.length) return null;
+  return html`<ol class="way" aria-label="From the general to the particular, and how sure">
+    ${steps.map(
+      (node) =>
+        html`<li
+          key=${node.id}
+          class=${node.here ? "step here" : "step"}
+          title=${percent(node.probability)}
+          style=${{ "--sure": Math.round(100 * node.probability) / 100 }}
+        >
+          <a href=${exploreLink(node.id)}>${node.name}</a>
+          <span class="only-read">, ${percent(node.probability)}</span>
+        </li>`,
+    )}
+  </ol>`;
+}
+
+const few = (names) => names.slice(0, 2).join(", ") + (names.length > 2 ? ` and ${names.length - 2} more` : "");
+
+/**
+ * A list of guesses: names, how they came to be known, how probable each is. Rows glide to their new places.
+ * `onpick(id)` makes rows buttons; `onlook(id or null)` hears what the pointer or the focus is on; `chances`: id ->
+ * probability, shown instead, with a tick where it was.
+ */
+export function Answers({ guesses, label, onpick = null, onlook = null, selected = null, controls = null, chances = null, lit = null }) {
+  const list = useRef(null);
+  const places = useRef(new Map());
+  useLayoutEffect(() => {
+    const now = new Map([...list.current.children].map((row) => [row.dataset.id, row.offsetTop]));
+    if (!calm.matches)
+      for (const row of list.current.children) {
+        const old = places.current.get(row.dataset.id);
+        const moved = old === undefined ? null : old - now.get(row.dataset.id);
+        const from = moved === null ? { opacity: 0 } : { transform: `translateY(${moved}px)` };
+        const to = moved === null ? { opacity: 1 } : { transform: "none" };
+        if (moved !== 0) row.animate([from, to], { duration: 260, easing: "cubic-bezier(.2,.7,.2,1)" });
+      }
+    places.current = now;
+  }, [guesses.map((guess) => guess.id).join()]);
+  const row = (guess) => {
+    const chance = chances?.get(guess.id) ?? guess.probability;
+    const inside = html`<span class="answer-body">
+      <span class="answer-line">
+        <b class="name">${guess.title ?? guess.say}</b>
+        <span class="only-read">, ${percent(chance)}, </span>
+        <span class="score" aria-hidden="true" data-percent=${percent(chance)}></span>
+      </span>
+      ${bar(chance, guess.mark, chances ? guess.probability : null)}
+      <span class="answer-line soft">
+        ${mark(guess)}
+        ${guess.also?.length > 0 && html`<span class="also" title=${guess.also.join(", ")}>with ${few(guess.also)}</span>`}
+      </span>
+    </span>`;
+    return html`<li
+      key=${guess.id}
+      class=${`answer${lit === guess.id ? " lit" : ""}`}
+      data-id=${guess.id}
+      onPointerEnter=${() => onlook?.(guess.id)}
+      onPointerLeave=${() => onlook?.(null)}
+    >
+      ${onpick
+        ? html`<button
+            type="button"
+            aria-expanded=${String(guess.id === selected)}
+            aria-controls=${controls}
+            onClick=${() => onpick(guess.id)}
+            onFocus=${() => onlook?.(guess.id)}
+            onBlur=${() => onlook?.(null)}
+          >
+            ${inside}${icon("chevron")}
+          </button>`
+        : html`<div class="answer-plain">${inside}</div>`}
+    </li>`;
+  };
+  return html`<ol class="answers" ref=${list} aria-label=${label}>${guesses.map(row)}</ol>`;
+}
+
+// -- all photos --------------------------------------------------------------------------------------------------------
+
+function Tiles() {
+  if (state.photos.length < 2) return null;
+  const go = (step) => () => {
+    const photo = neighbour(step);
+    show(photo);
+    focusOn(step < 0 ? "#previous" : "#next");
+  };
+  const at = state.photos.indexOf(state.current) + 1;
+  return html`<div class="tiles-head row">
+      ${button(null, go(-1), { kind: "icon-button", sign: "back", id: "previous", "aria-label": "Previous photo" })}
+      <span class="soft">${at} of ${state.photos.length}</span>
+      ${button(null, go(1), { kind: "icon-button", sign: "chevron", id: "next", "aria-label": "Next photo" })}
+    </div>
+    <ol id="tiles" class="tiles" aria-label="All photos">
+      ${state.photos.map((photo) => html`<${Tile} key=${photo.key} photo=${photo} />`)}
+    </ol>`;
+}
+
+function Tile({ photo }) {
+  const [broken, setBroken] = useState(false);
+  const failed = photo.state === "failed";
+  const words =
+    photo.state === "done" ? verdictText(photo.answer.verdict) : failed ? `Could not be read. ${photo.error}` : "Looking …";
+  return html`<li>
+    <button
+      type="button"
+      class=${`tile${photo.judged ? ` tile-${photo.judged}` : ""}${failed ? " tile-failed" : ""}`}
+      data-focus=${photo.key}
+      aria-current=${String(photo === state.current)}
+      aria-label=${`${photo.name}: ${words}`}
+      onClick=${() => show(photo)}
+    >
+      ${broken || photo.unseeable
+        ? html`<span class="tile-icon">${icon("photo")}</span>`
+        : html`<img src=${photo.url} alt="" loading="lazy" onError=${() => setBroken(true)} />`}
+      <span>${words}</span>
+    </button>
+  </li>`;
+}
+
+// -- how it did, by the marks that the person gave; and all answers as a table ---------------------------------------
+
+function Session() {
+  const [asking, setAsking] = useState(false);
+  const done = state.photos.filter((photo) => photo.answer);
+  const judged = done.filter((photo) => photo.judged);
+  const right = judged.filter((photo) => photo.judged === "right").length;
+  const { you, network } = state.game;
+  if (!done.length) return null;
+  const forget = () => {
+    setAsking(false);
+    removeAll();
+  };
+  const ask = (wanted) => () => {
+    setAsking(wanted);
+    focusOn(wanted ? "#forget-really" : "#forget");
+  };
+  return html`<div id="score" class="session">
+    <h2>This session</h2>
+    <p class="score-line">
+      ${judged.length
+        ? html`<b>${right} of ${judged.length}</b> right, by your marks`
+        : "Mark answers as right or wrong to keep a score."}
+      ${you + network > 0 && html`<span class="game-score"> · you ${you} : ${network} network</span>`}
+    </p>
+    <div class="row">
+      ${button("Answers as a table (CSV)", () => download(done), { kind: "quiet", sign: "save", id: "export" })}
+      ${asking
+        ? html`<span class="asking" role="group" aria-label="Forget all photos?">
+            <span>Forget ${done.length === 1 ? "the photo" : `all ${state.photos.length} photos`}?</span>
+            ${button("Forget", forget, { kind: "chip-button", id: "forget-really" })}
+            ${button("Keep", ask(false), { kind: "chip-button" })}
+          </span>`
+        : button("Forget all photos", ask(true), { kind: "quiet", id: "forget" })}
+    </div>
+  </div>`;
+}
+
+function download(photos) {
+  const url = URL.createObjectURL(new Blob(["\ufeff", toCsv(tableOf(photos))], { type: "text/csv" }));
+  Object.assign(document.createElement("a"), { href: url, download: "answers.csv" }).click();
+  setTimeout(() => URL.revokeObjectURL(url), 10_000);
+}
+
+document.addEventListener("keydown", (event) => {
+  const typing = event.target instanceof Element && event.target.closest("input, textarea, select, canvas, [role=option], dialog, .photo-tools");
+  const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+  if (!step || typing || event.altKey || event.ctrlKey || event.metaKey || state.view !== "recognise") return;
+  const photo = neighbour(step);
+  if (!photo) return;
+  show(photo);
+  emit("photos");
+});

@@ -1,100 +1,87 @@
 // "This is a ...": a photo becomes an example of a known or a new class, and the answers change at once.
 
 import * as api from "./api.js";
-import { announce, el, icon, notify, redraw } from "./dom.js";
 import { rerank, retry } from "./photos.js";
-import { searchBox } from "./search.js";
-import { info, loadBundles, state } from "./state.js";
-import { shown } from "./words.js";
+import { loadBundles, state } from "./state.js";
+import { announce, button, focusOn, html, notify, Search, useAnswer, useState } from "./ui.js";
 
 /** A fold below the answers of a photo. */
-export function teachFold(photo) {
-  const problem = el("p", { class: "problem", role: "alert", hidden: true });
-  const kind = el("div", { class: "teach-kind" });
-  const box = searchBox({
-    label: "What is it?",
-    placeholder: "e.g. okapi, my coffee mug",
-    id: `teach-${photo.key}`,
-    onpick: (one) => learn({ id: one.id }, one.name),
-    onadd: askKind,
-  });
-  const fold = el(
-    "details",
-    { class: "teach" },
-    el("summary", {}, "This is a …"),
-    el(
-      "p",
-      { class: "soft" },
-      "Say what it is, and this photo is its example. Known or new: the answers change at once.",
-    ),
-    box,
-    kind,
-    problem,
-  );
-
-  /** A new class needs something to be a kind of. */
-  async function askKind(name) {
-    const choose = (parent) => learn({ name, parents: [parent.id] }, name);
-    const search = searchBox({
-      label: `What kind of thing is ${name}?`,
-      placeholder: "e.g. dog, cup, tool",
-      onpick: choose,
-    });
-    redraw(kind, el("p", {}, "What kind of thing is ", el("b", {}, name), "?"), search);
-    search.input.focus();
-    const found = await api.suggest(name, state.bundle).catch(() => ({ parents: [] }));
-    const buttons = found.parents.map((parent) =>
-      el(
-        "button",
-        { type: "button", class: "chip-button", title: parent.definition, onclick: () => choose(parent) },
-        icon("plus"),
-        parent.name,
-      ),
-    );
-    if (buttons.length) kind.append(el("p", { class: "row" }, el("span", { class: "soft" }, "Perhaps"), buttons));
-  }
-
-  async function learn(body, name) {
-    problem.hidden = true;
+export function Teach({ photo, open, ontoggle }) {
+  const [name, setName] = useState(null); // of a new class, which needs something to be a kind of
+  const [busy, setBusy] = useState(null); // the name that is being learned
+  const [problem, setProblem] = useState(null);
+  const [proposal] = useAnswer(name && `${state.bundle} ${name}`, () => api.suggest(name, state.bundle));
+  const send = (body) => api.teach({ ...body, token: photo.token, bundle: state.bundle });
+  const learn = async (body, what) => {
+    setProblem(null);
+    setBusy(what);
     try {
       const answer = await send(body).catch(async (error) => {
-        if (error.status !== 404 || body.again) throw error;
+        if (error.status !== 404) throw error;
         await retry(photo); // the server has forgotten the photo: it is sent again
         return send(body);
       });
-      kind.replaceChildren();
-      fold.open = false;
       await refresh();
-      announce(`Learned ${name} from this photo.`);
-      notify(`Learned from this photo: ${name}.`, ["Undo", () => unlearn(answer.id, Boolean(body.name))]);
+      const { training } = answer.taught.find((one) => one.id === answer.id) ?? { training: "learned from 1 photo" };
+      setName(null);
+      ontoggle(false);
+      announce(`${what}: ${training}.`);
+      notify(`${what}: ${training}.`, ["Undo", () => unlearn(answer.id, Boolean(body.name))]);
+      focusOn(".card .teach summary");
     } catch (error) {
-      problem.textContent = shown(error.message);
-      problem.hidden = false;
+      setProblem(error.message);
     }
-  }
-  const send = (body) => api.teach({ ...body, token: photo.token, bundle: state.bundle });
-
-  return fold;
+    setBusy(null);
+  };
+  const kind = (parent) => learn({ name, parents: [parent.id] }, name);
+  return html`<details class="teach" open=${open} onToggle=${(event) => ontoggle(event.target.open)}>
+    <summary>This is a …</summary>
+    <p class="soft">Say what it is, and this photo is its example. Known or new: the answers change at once.</p>
+    ${busy
+      ? html`<p class="waiting" role="status"><span class="spinner" aria-hidden="true"></span>Learning ${busy} from this photo …</p>`
+      : html`<${Search}
+          id=${`teach-${photo.key}`}
+          label="What is it?"
+          placeholder="e.g. okapi, my coffee mug"
+          onpick=${(one) => learn({ id: one.id }, one.name)}
+          onadd=${setName}
+        />`}
+    ${name &&
+    !busy &&
+    html`<div class="teach-kind">
+      <p>What kind of thing is <b>${name}</b>?</p>
+      <${Search}
+        key=${name}
+        id=${`kind-${photo.key}`}
+        focus
+        label=${`What kind of thing is ${name}?`}
+        placeholder="e.g. dog, cup, tool"
+        onpick=${kind}
+      />
+      ${proposal?.parents.length > 0 &&
+      html`<p class="row">
+        <span class="soft">Perhaps</span>
+        ${proposal.parents.map((one) => button(one.name, () => kind(one), { kind: "chip-button", sign: "plus", title: one.definition }))}
+      </p>`}
+    </div>`}
+    ${problem && html`<p class="problem" role="alert">${problem}</p>`}
+  </details>`;
 }
 
-async function refresh() {
+/** The lists as they are, and new answers. */
+export async function refresh() {
   await loadBundles();
   await rerank();
 }
 
-/** Forget what a class was taught; one that was made for it goes. */
+/** Forget what a class was taught; one that was made for it goes. After a restart of the server it is gone already. */
 export async function unlearn(id, whole) {
   try {
     await (whole ? api.remove(id, state.bundle) : api.unteach(id, state.bundle));
-    await refresh();
     announce("Forgotten.");
   } catch (error) {
-    notify(error.message);
+    if (error.status !== 404) return notify(error.message);
+    notify("It is not there any more: the server was started anew.");
   }
+  await refresh();
 }
-
-/** Classes that were taught but not added. */
-export const taughtOnly = () => {
-  const { added, taught } = info();
-  return taught.filter((one) => !added.some((other) => other.id === one.id));
-};

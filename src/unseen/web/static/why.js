@@ -1,121 +1,171 @@
-// Why, in two parts: what in the photo speaks for a guess, and how a class that was never shown can be known.
+// How a class that was never shown can be known: in words, and the relatives that it borrows from as a small tree.
 
 import * as api from "./api.js";
-import { el, mark, redraw, skeleton, support } from "./dom.js";
-import { cellsOf, heatOf, paint } from "./heat.js";
-import { drawTree } from "./relatives.js";
-import { state } from "./state.js";
+import { among, info, state } from "./state.js";
+import { exploreLink, html, mark, skeleton, support, useAnswer, useEffect, useRef, useState } from "./ui.js";
 import { shown } from "./words.js";
 
-const reasons = new Map(); // [model, id] -> promise of the explanation
+const reasons = new Map(); // [run, model, list, id] -> promise of the explanation
 
-function explain(id) {
-  const key = JSON.stringify([state.bundle, id, state.bundles.find((one) => one.name === state.bundle)?.added.length]);
+export function explain(id) {
+  const { added, taught } = info();
+  const photos = taught.reduce((sum, one) => sum + one.photos, 0);
+  const key = JSON.stringify([state.run, state.bundle, among(), id, added.length, photos]);
   if (!reasons.has(key)) {
-    const promise = api.explain(id, state.bundle);
+    const promise = api.explain(id, { bundle: state.bundle, among: among() });
     promise.catch(() => reasons.delete(key)); // asked again next time
     reasons.set(key, promise);
   }
   return reasons.get(key);
 }
 
-/** Fill `panel` with the reasons for the guess that is selected, unless it shows them already. */
-export async function showWhy(panel, photo) {
-  const id = photo.selected;
-  const guess = photo.answer.guesses.find((one) => one.id === id);
-  const others = photo.answer.guesses.filter((one) => one.id !== id);
-  const wanted = JSON.stringify([state.bundle, id, others.map((one) => one.id)]);
-  if (panel.dataset.shows === wanted) return;
-  panel.dataset.shows = wanted;
-  const left = el("div", { class: "why-part why-photo" });
-  const right = el("div", { class: "why-part why-known" }, el("h3", {}, knownTitle(guess)), skeleton(5));
-  panel.replaceChildren(left, right);
-  showPhotoPart(left, photo, guess, others);
-  try {
-    const why = await explain(id);
-    if (panel.dataset.shows === wanted) showKnownPart(right, guess, why);
-  } catch (error) {
-    if (panel.dataset.shows !== wanted) return;
-    delete panel.dataset.shows;
-    right.replaceChildren(el("h3", {}, knownTitle(guess)), el("p", { class: "problem" }, error.message));
-  }
+/** The reasons for a guess. */
+export function Why({ guess, id }) {
+  const { added, taught } = info();
+  const [why, error] = useAnswer(JSON.stringify([state.run, state.bundle, among(), guess.id, added, taught]), () =>
+    explain(guess.id),
+  );
+  const never = guess.training === "never shown";
+  return html`<section class="why" id=${id} aria-label="Why">
+    <h3>${never ? `How can it know ${guess.title}, which it was never shown?` : `How does it know ${guess.title}?`}</h3>
+    ${error && html`<p class="problem">${error.message}</p>`}
+    ${!why && !error && skeleton(5)}
+    ${why && html`<${Known} why=${why} />`}
+  </section>`;
 }
 
-const knownTitle = (guess) =>
-  guess.training === "never shown"
-    ? `How can it know ${guess.title}, which it was never shown?`
-    : `How does it know ${guess.title}?`;
-
-// -- what in the photo -------------------------------------------------------------------------------------------
-
-async function showPhotoPart(place, photo, guess, others) {
-  const title = el("h3", {}, "What in the photo?");
-  const canvas = el("canvas", { class: "heat", width: "448", height: "448", "aria-hidden": "true" });
-  const picture = el(
-    "div",
-    { class: "photo-stage heat-picture" },
-    el("img", { src: photo.url, alt: "", class: "photo" }),
-    canvas,
-  );
-  const told = el("p", { class: "soft" });
-  const select = el(
-    "select",
-    { id: `against-${photo.key}`, onchange: draw },
-    el("option", { value: "" }, "anything else"),
-    others.map((one) => el("option", { value: one.id }, one.title)),
-  );
-  const against = el("p", { class: "against" }, el("label", { for: select.id }, `Why ${guess.title} and not`), select);
-  place.replaceChildren(title, skeleton(4));
-  const heat = await heatOf(photo, [guess.id, ...others.map((one) => one.id)]);
-  if (heat.problem || !cellsOf(photo, guess.id)) {
-    place.replaceChildren(
-      title,
-      el(
-        "p",
-        { class: "soft" },
-        heat.problem ? "This model cannot show where in the photo it looks." : "Not known: the server did not tell.",
-      ),
-    );
-    return;
-  }
-  place.replaceChildren(title, picture, told, others.length ? against : "");
-  draw();
-
-  function draw() {
-    const other = others.find((one) => one.id === select.value);
-    paint(canvas, photo, cellsOf(photo, guess.id, other?.id));
-    told.textContent = shown(
-      other
-        ? `Orange speaks for ${guess.title}, blue for ${other.title}.`
-        : `The stronger the orange, the more that part speaks for ${guess.title}. Together the parts are its whole score.`,
-    );
-  }
-}
-
-// -- how it can be known -----------------------------------------------------------------------------------------
-
-function showKnownPart(place, guess, why) {
-  const stage = el("div", { class: "tree" });
-  redraw(
-    place,
-    el("h3", {}, knownTitle(guess)),
-    why.definition && el("p", {}, `${why.name}: ${why.definition}.`),
-    el("p", { class: "soft" }, sentence(why)),
-    support(why),
-    stage,
-    el(
-      "p",
-      { class: "why-more" },
-      el("a", { class: "quiet", href: `#explore/${encodeURIComponent(why.id)}` }, "Look around in the hierarchy"),
-      el("details", { class: "id" }, el("summary", {}, "Id"), mark(why), " ", el("code", {}, why.id)),
-    ),
-  );
-  drawTree(stage, why);
+function Known({ why }) {
+  return html`
+    ${why.definition && html`<p>${why.name}: ${why.definition}.</p>`}
+    ${why.looks && html`<p class="soft">It looks like this: ${why.looks}.</p>`}
+    <p class="soft">${sentence(why)}</p>
+    ${support(why)}
+    <${Tree} why=${why} />
+    <div class="why-more">
+      <a class="quiet" href=${exploreLink(why.id)}>See it on the map</a>
+      <details class="id"><summary>Id</summary>${mark(why)} <code>${why.id}</code></details>
+    </div>
+  `;
 }
 
 function sentence(why) {
+  if (why.photos) return `It learned from ${why.photos === 1 ? "1 photo" : `${why.photos} photos`} of yours, and from:`;
   if (why.mark === "seen") return "It was trained on photos of it. Its nearest relatives among what it was trained on:";
   const together = Math.round(100 * why.neighbours.reduce((sum, near) => sum + near.share, 0));
   const rest = together < 90 ? ` They give ${together} % of it; the rest comes in small parts from many others.` : "";
   return `By its relatives. What to look for is put together from things that it was trained on, above all from these.${rest}`;
+}
+
+// -- the tree ----------------------------------------------------------------------------------------------------
+
+const ROW = 30;
+
+/** Rows from the top down: {names, id, level, parent (index of a row)}. Chains of single nodes share a row. */
+export function layOut(why) {
+  const below = new Map();
+  for (const { id, parent } of why.tree) below.set(parent, [...(below.get(parent) || []), id]);
+  const shares = new Map(why.neighbours.map((near) => [near.id, near.share]));
+  const ends = (id) => id === why.id || shares.has(id);
+  const rows = [];
+  const weight = (id) =>
+    (shares.get(id) || 0) +
+    (id === why.id ? 2 : 0) +
+    (below.get(id) || []).reduce((sum, next) => sum + weight(next), 0);
+  const visit = (id, level, parent) => {
+    const chain = [id];
+    let next = below.get(id) || [];
+    while (next.length === 1 && !ends(id)) {
+      if (ends(next[0])) break;
+      id = next[0];
+      chain.push(id);
+      next = below.get(id) || [];
+    }
+    rows.push({ id, chain, level, parent, share: shares.get(id) });
+    const at = rows.length - 1;
+    for (const child of [...next].sort((a, b) => weight(b) - weight(a))) visit(child, level + 1, at);
+  };
+  for (const top of below.get(null) || []) visit(top, 0, -1);
+  return rows;
+}
+
+function Tree({ why }) {
+  const stage = useRef(null);
+  const [width, setWidth] = useState(0);
+  useEffect(() => {
+    const measure = () => stage.current && setWidth(Math.max(260, stage.current.clientWidth));
+    measure();
+    const observer = new ResizeObserver(measure);
+    observer.observe(stage.current);
+    return () => observer.disconnect();
+  }, []);
+  const rows = layOut(why);
+  const narrow = width < 460;
+  const step = narrow ? 15 : 24;
+  const room = narrow ? 92 : 150; // of the shares on the right
+  const x = (row) => 12 + row.level * step;
+  const y = (at) => at * ROW + ROW / 2;
+  const most = Math.max(...why.neighbours.map((near) => near.share), 1e-6);
+  const branch = (row, at) =>
+    row.parent >= 0 &&
+    html`<path class="branch" d=${`M${x(rows[row.parent])} ${y(row.parent) + 7}V${y(at) - 6}q0 6 6 6H${x(row) - 9}`} />`;
+  const twig = (row, at) => {
+    const self = row.id === why.id;
+    const names = row.chain.map((id) => why.nodes[id].name);
+    const space = width - x(row) - 14 - (row.share === undefined ? 6 : room + 10);
+    const kind = row.share === undefined && !self ? "" : `dot-${why.nodes[row.id].mark}`;
+    return html`<a href=${exploreLink(row.id)} class="twig">
+        <title>${names.join(" › ")}</title>
+        ${self &&
+        html`<rect class="self-back" x=${x(row) - 11} y=${y(at) - 13} width=${width - x(row) + 10} height="26" rx="8" />`}
+        <circle class=${`dot ${kind}`} cx=${x(row)} cy=${y(at)} r=${kind ? 5.5 : 3} />
+        <text x=${x(row) + 14} y=${y(at) + 4.5} class=${self ? "self" : row.share === undefined ? "between" : "near"}>
+          ${fit(names, space, self ? 650 : 450)}
+        </text>
+      </a>
+      ${row.share !== undefined && shareBar(row.share, most, width - room, y(at), room, narrow)}`;
+  };
+  const words = why.neighbours.map((near) => {
+    const way = near.path.map((id) => why.nodes[id].name).join(", ");
+    return html`<li>${near.name}: ${(100 * near.share).toFixed(1)} per cent. The way: ${way}</li>`;
+  });
+  return html`<div class="tree" ref=${stage}>
+    ${width > 0 &&
+    html`<svg
+      class="tree-drawing"
+      width=${width}
+      height=${rows.length * ROW}
+      viewBox=${`0 0 ${width} ${rows.length * ROW}`}
+      role="group"
+      aria-label=${`The place of ${why.name} in the hierarchy`}
+    >
+      ${rows.map(branch)} ${rows.map(twig)}
+    </svg>`}
+    <ul class="only-read">${words}</ul>
+  </div>`;
+}
+
+function shareBar(share, most, x, y, room, narrow) {
+  const length = room - 52;
+  const percent = share >= 0.095 ? (100 * share).toFixed(0) : (100 * share).toFixed(1);
+  return html`<text class="share" x=${x + room - 4} y=${y + 4.5} text-anchor="end">${`${percent} %`}</text>
+    ${length > (narrow ? 30 : 0) &&
+    html`<rect class="share-track" x=${x} y=${y - 3} width=${length} height="6" rx="3" />
+      <rect class="share-fill" x=${x} y=${y - 3} width=${Math.max(3, (length * share) / most)} height="6" rx="3" />`}`;
+}
+
+let ruler;
+
+/** As many of the last names as there is room for. */
+function fit(names, space, weight) {
+  ruler ||= document.createElement("canvas").getContext("2d");
+  ruler.font = `${weight} 13.5px ${getComputedStyle(document.body).fontFamily}`;
+  const wide = (words) => ruler.measureText(words).width;
+  let kept = names.map(shown);
+  let line = kept.join(" › ");
+  while (wide(line) > space && kept.length > 1) {
+    kept = kept.slice(1);
+    line = `… › ${kept.join(" › ")}`;
+  }
+  while (wide(line) > space && line.length > 4) line = `${line.slice(0, -2).trimEnd()}…`;
+  return line;
 }
