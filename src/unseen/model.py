@@ -516,7 +516,7 @@ def load(
     """The model of a bundle.
 
     Args:
-        bundle: Its file, or the bundle; None: the default one, made on first use and kept in the cache.
+        bundle: Its file, or the bundle; None or "default": the default one, made on first use and kept in the cache.
         network: The network, if the bundle cannot load it by name.
         device: cpu, cuda and the like; auto takes a GPU if there is one.
         trust_code: Let the bundle import your own module that it names as its network or method. Which file that
@@ -529,7 +529,7 @@ def load(
     >>> len(unseen.load("fruits", model.network))  # a network in memory is passed again
     7
     """
-    if bundle is None:
+    if bundle is None or (str(bundle) == "default" and not Path("default").exists()):
         bundle = default_bundle()
     if not isinstance(bundle, Bundle):
         bundle = Bundle.load(bundle, trust_code=trust_code)
