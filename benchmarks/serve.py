@@ -30,9 +30,11 @@ from unseen.web import sample_photos
 
 
 def run(
-    single: int = 40, parallel: int = 20, requests: int = 2000, bundle: Path | None = None, trust_code: bool = False
-) -> dict[str, Any]:
-    """Times of one photo alone and of several at once, errors, and the server's memory; for the default bundle."""
+    single: int = 40, parallel: int = 20, requests: int = 2000, crowd: int = 200, bundle: Path | None = None,
+    trust_code: bool = False,
+) -> dict[str, Any]:  # fmt: skip
+    """Times of one photo alone, of several at once and of a crowd, errors, and the server's memory; for the default
+    bundle."""
     command = [sys.executable, "-m", "unseen", "serve", *([str(bundle)] if bundle else []), "--json", "--port", "0"]
     command += ["--trust-code"] if trust_code else []
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
@@ -59,6 +61,8 @@ def run(
             middle = _health(place)
             rest = list(pool.map(ask, (samples[i % len(samples)] for i in range(requests - requests // 2))))
             after = _health(place)
+        with ThreadPoolExecutor(crowd) as pool:  # each client asks three times, one after the other
+            crowded = list(pool.map(ask, (samples[i % len(samples)] for i in range(3 * crowd))))
         failed = [status for status, _ in alone + large + together + half + rest if status != 200]
         times = [seconds for _, seconds in alone]
         return {
@@ -71,6 +75,9 @@ def run(
             "requests": requests,
             "errors": len(failed),
             "batch_mean": round((after["photos"] - before["photos"]) / (after["batches"] - before["batches"]), 2),
+            "crowd": crowd,
+            "crowd_refused": sum(status != 200 for status, _ in crowded),
+            "crowd_slowest_s": round(max(seconds for _, seconds in crowded), 1),
             "memory_before_mb": before["memory_mb"],
             "memory_half_mb": middle["memory_mb"],
             "memory_after_mb": after["memory_mb"],
@@ -86,7 +93,7 @@ def _classify(host: str, port: int, photo: bytes) -> tuple[int, float]:
     head = f'--{edge}\r\nContent-Disposition: form-data; name="files"; filename="photo.jpg"\r\n\r\n'
     body = head.encode() + photo + f"\r\n--{edge}--\r\n".encode()
     began = time.perf_counter()
-    connection = http.client.HTTPConnection(host, port, timeout=60)
+    connection = http.client.HTTPConnection(host, port, timeout=120)
     try:
         connection.request("POST", "/api/classify", body, {"Content-Type": f"multipart/form-data; boundary={edge}"})
         response = connection.getresponse()

@@ -42,7 +42,7 @@ FIFTH = 5
 OWN, DRAWS = 20, 20  # classes of one's own, and how often they are drawn
 METHODS: dict[str, Callable[[], Method]] = {
     "kin": lambda: Kin(
-        KinSettings(sources=[0.5, 1.0, 2.0], width=1.0, ridge=0.1)
+        KinSettings(sources=[0.5, 1.0, 4.0], width=1.0, ridge=0.1)
     ),  # where its choice begins: near enough
     "sgcn": lambda: make_method("sgcn", {"epochs": 300}),
 }

@@ -22,6 +22,7 @@ from safetensors.torch import save
 from torch import Tensor, nn
 
 from unseen._util.files import replacing_folder, write_atomically
+from unseen._util.names import how_to_install
 from unseen.answers.prior import ColumnPrior
 from unseen.answers.probability import DOUBT, SHARPNESS, UNCALIBRATED, log_probabilities, measure_spread, way_up
 from unseen.answers.words import words_of
@@ -180,7 +181,7 @@ def _to_onnx(model: Model, rows: np.ndarray, half: bool) -> Written:
         import onnxruntime
         import onnxscript  # noqa: F401 (torch's exporter needs it)
     except ImportError as error:
-        raise UnseenError(f"export to ONNX needs the extra: pip install 'unseen[onnx]' ({error})") from None
+        raise UnseenError(f"export to ONNX needs more: {how_to_install('onnx')} ({error})") from None
     size = model.network.transform.size
     scorer = PhotoScorer(model, rows).eval().cpu()
     probe = torch.rand(2, 3, size, size, generator=torch.Generator().manual_seed(0)) * 255

@@ -40,6 +40,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 import numpy as np
 
 from unseen._util.files import locked, replacing, write_atomically, writing
+from unseen._util.names import how_to_install
 from unseen._util.run import progress
 from unseen._util.safe_text import csv_text, to_csv
 from unseen.answers.answer import Answer, Unreadable
@@ -146,7 +147,7 @@ class Labeller:
         try:
             import pandas
         except ImportError:
-            raise UnseenError("a Labeller makes tables of pandas: pip install pandas") from None
+            raise UnseenError(f"a Labeller makes tables of pandas: {how_to_install('bulk')}") from None
         values = {
             name: pandas.Series([row[at] for row in rows], dtype="float64" if _is_number(name) else "object")
             for at, name in enumerate(self.columns)
@@ -345,7 +346,7 @@ def _by_ray(labeller: Labeller, chunks: list[list[Photo]], as_json: bool, worker
         import ray
         import ray.data
     except ImportError as error:
-        raise UnseenError(f"the engine ray needs Ray Data: pip install 'ray[data]' ({error})") from None
+        raise UnseenError(f"the engine ray needs Ray Data: {how_to_install('ray')} ({error})") from None
     if not ray.is_initialized():
         ray.init(log_to_driver=False, include_dashboard=False)  # or the cluster that RAY_ADDRESS names
     resources = ray.cluster_resources()
@@ -574,7 +575,7 @@ def _parquet() -> tuple[Any, Any]:
         import pyarrow
         import pyarrow.parquet
     except ImportError:
-        raise UnseenError("labels in a parquet file need pyarrow: pip install pyarrow") from None
+        raise UnseenError(f"labels in a parquet file need pyarrow: {how_to_install('bulk')}") from None
     return pyarrow, pyarrow.parquet
 
 

@@ -26,7 +26,7 @@ from unseen._util.devices import choose_device
 from unseen._util.names import slug
 from unseen._util.run import progress
 from unseen.answers.answer import Answer, Unreadable, answer_features
-from unseen.answers.candidates import resolve_candidates
+from unseen.answers.candidates import default_candidates, resolve_candidates
 from unseen.answers.choice import ListScorer
 from unseen.answers.explain import Explanation, HeatMap, explain, map_heat
 from unseen.answers.photos import (
@@ -365,11 +365,12 @@ class Model:
 
     # -- measuring, changing, saving -------------------------------------------------------------------------------
 
-    def evaluate(self, photos: Any, candidates: Names = "unseen", **options: Any) -> Evaluation:
-        """Hit@k and verdicts on photos by class; `unseen.evaluation.protocol.evaluate` has the options."""
+    def evaluate(self, photos: Any, candidates: Names | None = None, **options: Any) -> Evaluation:
+        """Hit@k and verdicts on photos by class; `unseen.evaluation.protocol.evaluate` has the options. By default the
+        candidates are the unseen classes; in a hierarchy of your own, its unseen leaves."""
         from unseen.evaluation.protocol import evaluate
 
-        return evaluate(self, photos, candidates, **options)
+        return evaluate(self, photos, candidates or default_candidates(self.bundle), **options)
 
     def calibrate(
         self, photos: Any, settings: CalibrateSettings | None = None, **options: Any
@@ -515,7 +516,7 @@ def load(
     """The model of a bundle.
 
     Args:
-        bundle: Its file, or the bundle; None: the default one, made on first use and kept in the cache.
+        bundle: Its file, or the bundle; None or "default": the default one, made on first use and kept in the cache.
         network: The network, if the bundle cannot load it by name.
         device: cpu, cuda and the like; auto takes a GPU if there is one.
         trust_code: Let the bundle import your own module that it names as its network or method. Which file that
@@ -528,7 +529,7 @@ def load(
     >>> len(unseen.load("fruits", model.network))  # a network in memory is passed again
     7
     """
-    if bundle is None:
+    if bundle is None or (str(bundle) == "default" and not Path("default").exists()):
         bundle = default_bundle()
     if not isinstance(bundle, Bundle):
         bundle = Bundle.load(bundle, trust_code=trust_code)

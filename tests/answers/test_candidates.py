@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from support.problems import SEEN, make_hierarchy
-from unseen.answers.candidates import find_node, paper_list, read_ids, resolve_candidates
+from unseen.answers.candidates import default_candidates, find_node, paper_list, read_ids, resolve_candidates
 from unseen.data import imagenet_1k, imagenet_21k
 from unseen.errors import UnseenError
+from unseen.examples import fruits
 from unseen.hierarchy.core import Hierarchy
 
 HIERARCHY = make_hierarchy()
@@ -221,3 +222,10 @@ def test_a_name_means_the_node_that_it_is_the_first_name_of():
     assert find_node(hierarchy, "Bird") == "bird" and find_node(hierarchy, "shuttle") == "shuttle"
     with pytest.raises(UnseenError, match="names 2 classes"):
         find_node(hierarchy, "crane")
+
+
+def test_what_is_evaluated_by_default():
+    own = fruits().bundle
+    assert default_candidates(own) == "unseen&leaves"  # citrus and berry are headings
+    names = {own.ids[row] for row in resolve_candidates(own, default_candidates(own))}
+    assert names == {"lemon", "raspberry"}

@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 
@@ -108,3 +109,49 @@ def test_help_lists_every_command(unseen):
 def test_a_misspelt_command_is_told(unseen):
     done = unseen("clasify")
     assert done.code == 2 and "Did you mean 'classify'?" in done.err
+
+
+def test_options_from_the_environment_and_from_a_file(here, unseen, monkeypatch):
+    def labels(*before: str, after: tuple[str, ...] = ()) -> int:
+        done = unseen(*before, "classify", "photo.png", "--trust-code", "--json", *after)
+        assert done.code == 0, done.err
+        return len(done.json["photos"][0]["labels"])
+
+    Path("unseen.toml").write_text('bundle = "bundle"\ncandidates = "seen"\n[classify]\nk = 4\n[train]\nepochs = 2\n')
+    assert labels("--config", "unseen.toml") == 4
+    assert labels("--config", "unseen.toml", after=("-k", "1")) == 1
+    monkeypatch.setenv("UNSEEN_CLASSIFY_BUNDLE", "bundle")
+    assert labels() == 5
+    monkeypatch.setenv("UNSEEN_CONFIG", "unseen.toml")
+    monkeypatch.setenv("UNSEEN_CLASSIFY_CANDIDATES", "unseen")
+    done = unseen("classify", "photo.png", "--trust-code", "--json")
+    assert [label["seen"] for label in done.json["photos"][0]["labels"]] == [False] * 4
+    monkeypatch.setenv("UNSEEN_CLASSIFY_CONFIDENCE", "much")
+    assert unseen("classify", "photo.png").code == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("k = ", "cannot be read as TOML"),
+        ("[classify]\nbundel = 1\n", "[classify] has no option bundel; there are: among, bins, bundle"),
+        (None, "cannot be read as TOML: No such file"),
+    ],
+)
+def test_a_configuration_that_is_wrong_is_wrong_usage(here, unseen, text, says):
+    if text is not None:
+        Path("my.toml").write_text(text)
+    done = unseen("--config", "my.toml", "classify", "photo.png")
+    shown = " ".join(done.err.replace("│", " ").split())
+    assert done.code == 2 and says in shown
+
+
+@pytest.mark.parametrize(
+    ("typed", "at", "offered"), [("unseen cl", 1, "classify"), ("unseen classify --wor", 2, "--workers")]
+)
+def test_the_shell_completes_commands_and_options(typed, at, offered):
+    script = "from unseen.cli import main; main()"
+    environment = os.environ | {"_UNSEEN_COMPLETE": "complete_bash", "COMP_WORDS": typed, "COMP_CWORD": str(at)}
+    command = [sys.executable, "-c", f"import sys; sys.argv = ['unseen']; {script}"]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert offered in done.stdout.split(), done.stderr

@@ -109,7 +109,8 @@ HUGE = "id,name,parent\n" + "".join(f"c{i},class {i},{DOG}\n" for i in range(300
 def test_malformed_tables_are_reported_with_their_line(here, unseen, content, says):
     Path("new.csv").write_bytes(content if isinstance(content, bytes) else content.encode())
     done = unseen("add", "bundle", "--csv", "new.csv", "--out", "grown", "--json")
-    assert done.code == 1 and done.out == "" and done.err.startswith("error: ") and says in done.err
+    assert done.code == 1 and says in done.json["error"]
+    assert done.err.startswith("error: ") and says in done.err
     assert not Path("grown").exists()
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import unseen as import_unseen
 from unseen.cli.app import COMMANDS
 
 
@@ -45,3 +46,35 @@ def test_every_command_has_help_with_examples(unseen):
 @pytest.mark.parametrize("arguments", [(), ("frobnicate",), ("train", "--frobnicate")])
 def test_wrong_usage_is_exit_2(unseen, arguments):
     assert unseen(*arguments).code == 2
+
+
+def test_the_cache_is_listed_and_cleared(unseen, tmp_path, monkeypatch):
+    monkeypatch.setenv("UNSEEN_CACHE", str(tmp_path / "cache"))
+    for part in ("assets", "bundles", "features"):
+        (tmp_path / "cache" / part).mkdir(parents=True)
+        (tmp_path / "cache" / part / "file").write_bytes(bytes(1000))
+    found = unseen("cache", "--json").json
+    assert found["parts"] == [{"name": name, "bytes": 1000} for name in ("assets", "bundles", "features")]
+    assert unseen("cache", "--clear", "features", "--json").json["cleared"] == 1000
+    assert (
+        "has no features; there are: assets, bundles" in unseen("cache", "--clear", "features", "--json").json["error"]
+    )
+    assert unseen("cache", "--clear", "../cache").code == 1
+    done = unseen("cache", "--clear", "all", "--json").json
+    assert [part["name"] for part in done["parts"]] == ["assets"] and done["cleared"] == 1000
+    assert "assets" in unseen("cache").out
+
+
+def test_what_a_report_of_a_fault_needs(unseen, monkeypatch):
+    monkeypatch.setenv("UNSEEN_THING", "x")
+    about = unseen("info", "--json").json["environment"]
+    assert about["variables"]["UNSEEN_THING"] == "x" and about["cpus"] >= 1 and about["torch_build"]
+
+
+@pytest.mark.slow
+def test_the_default_bundle_has_a_name_everywhere(unseen, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert unseen("info", "default", "--json").json["seen"] == 1000
+    done = unseen("rename", "default", "--id", "n02439398", "--name", "forest giraffe", "--out", "mine", "--json")
+    assert done.code == 0, done.err
+    assert len(import_unseen.load("default").classes) == len(import_unseen.load().classes)

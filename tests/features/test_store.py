@@ -118,3 +118,24 @@ def test_a_changed_bit_is_reported_or_does_not_matter_and_a_second_run_mends_it(
     assert rows(store).keys() == expected.keys() and contents(store).keys() == before.keys()
     for path, row in rows(store).items():
         np.testing.assert_array_equal(row, expected[path])
+
+
+def test_a_store_of_a_network_serves_every_head_over_it(tmp_path):
+    from support.bundles import FEATURES, SEEN, small_bundle, small_network, small_photo
+    from unseen.features import FeatureStore, build_store
+    from unseen.model import Model
+    from unseen.networks.linear import from_linear
+
+    for seed, id in enumerate(SEEN):
+        (tmp_path / "photos" / id).mkdir(parents=True)
+        small_photo(seed).save(tmp_path / "photos" / id / "a.png")
+    below = small_network()
+    build_store(tmp_path / "photos", tmp_path / "store", below, precision="fp32", workers=0)
+    head = from_linear(np.random.default_rng(0).normal(size=(len(SEEN), FEATURES)), None, SEEN, below)
+    assert len(FeatureStore.open(tmp_path / "store", head)) == len(SEEN)
+    model = Model(small_bundle("kin", network=head), head, device="cpu")
+    stored = model.evaluate(tmp_path / "store", "seen", ks=[1, 2])
+    assert stored.images == len(SEEN) and stored.image == model.evaluate(tmp_path / "photos", "seen", ks=[1, 2]).image
+    other = from_linear(np.ones((len(SEEN), FEATURES)), None, SEEN, small_network(seed=3))
+    with pytest.raises(UnseenError, match="Make another store for this network"):
+        FeatureStore.open(tmp_path / "store", other)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import re
 import warnings
 
 import pytest
 import torch
 from safetensors.torch import save_file
 
+from unseen._util.names import how_to_install
 from unseen.data import imagenet_1k
 from unseen.errors import UnseenError
 from unseen.networks.loading import load_network
@@ -139,5 +141,5 @@ def test_a_missing_package_is_named_with_its_extra(name, module, extra, monkeypa
         return real(wanted, *rest)
 
     monkeypatch.setattr("unseen.networks.model_zoos.import_module", without)
-    with pytest.raises(UnseenError, match=rf"needs {module}.*pip install 'unseen\[{extra}\]'"):
+    with pytest.raises(UnseenError, match=rf"needs {module}.*{re.escape(how_to_install(extra))}"):
         load_network(name, ["a"])

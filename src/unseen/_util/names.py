@@ -12,6 +12,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.machinery import PathFinder
+from importlib.metadata import PackageNotFoundError, requires, version
 from itertools import accumulate
 from typing import Any
 
@@ -19,6 +20,7 @@ from unseen.errors import UnseenError
 
 logger = logging.getLogger(__name__)
 LONGEST = 60  # characters of a slug: at most 240 bytes, which every file system takes
+NO_DEPENDENCIES = "torchvision==0.16.2 timm==1.0.30"  # as in the Makefile
 RESERVED = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])")  # no names of files on Windows
 
 
@@ -33,6 +35,31 @@ def slug(name: str) -> str:
     kept = "".join(sign if sign == "_" or unicodedata.category(sign)[0] in "LMN" else "-" for sign in plain)
     made = re.sub("-+", "-", kept).strip("-")[:LONGEST].strip("-") or "class"
     return f"{made}-class" if RESERVED.fullmatch(made) else made
+
+
+def how_to_install(extra: str) -> str:
+    """The command that installs what an extra needs, from wherever it is run: `unseen[extra]` is on no index.
+
+    It never replaces torch. torchvision's usual build fits torch's CUDA builds only, so a CPU build of torch gets one
+    that imports with any.
+
+    >>> how_to_install("report")
+    "pip install 'matplotlib>=3.8'"
+    """
+    try:
+        torch, needed = version("torch"), requires("unseen") or []
+    except PackageNotFoundError:  # running from sources alone
+        return f"pip install '.[{extra}]'  in unseen's folder"
+    if extra in ("timm", "torchvision"):
+        if torch.endswith("+cpu"):
+            return f"pip install --no-deps {NO_DEPENDENCIES}  and  pip install huggingface_hub pyyaml"
+        return f"pip install {extra} 'torch=={torch}'"
+    mark = re.compile(rf"""extra == ['"]{extra}['"]""")
+    found = [text.partition(";")[0].strip() for text in needed if mark.search(text)]
+    packages = [text for text in found if not text.startswith("unseen[")]
+    inside = [part for text in found if text.startswith("unseen[") for part in text[7:-1].split(",")]
+    commands = [f"pip install {' '.join(map(repr, packages))}", *map(how_to_install, inside)]
+    return "  and  ".join(commands)
 
 
 def list_some(names: Sequence[str], limit: int = 5) -> str:

@@ -73,6 +73,15 @@ def resolve_candidates(
     return rows
 
 
+def default_candidates(bundle: Bundle) -> str:
+    """What is evaluated if nobody says: unseen classes; in a hierarchy of the user's own its leaves, since inner nodes
+    there are mostly headings, that take photos from the classes below them."""
+    if bundle.hierarchy.source.get("kind") in BUILT_IN:
+        return "unseen"
+    leaves = bundle.hierarchy.indices(bundle.hierarchy.leaves)
+    return "unseen&leaves" if (bundle.is_class & ~bundle.is_seen)[leaves].any() else "unseen"
+
+
 def parse_candidates(bundle: Bundle, spec: str, files: bool = True) -> list[tuple[Operation, str]]:
     """What is joined by +, & and -, from left to right. One of these characters inside a name or a file's name joins
     nothing: 2-hops, a+b.txt. Without `files`, none is looked for."""

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 SHARPNESS, GROWTH = 30.0, 0.05
 SEEN, TAUGHT, UNTOLD = 1.2, 0.85, 0.9  # support of a seen class, of one with photos, and where the method has no trust
 TRUSTED = 1.75  # support for each unit of trust, up to 1
-NONE = (0.45, -0.6, 0.7)
+NONE = (0.6, -0.6, 0.7)
 TINY = 1e-9
 
 

@@ -20,9 +20,9 @@ from unseen._util.run import progress
 from unseen.answers.answer import Unreadable
 from unseen.bundle.teach import Photos
 from unseen.errors import UnseenError
-from unseen.features.base import check_matrix, is_array_file, read_arrays
+from unseen.features.base import check_matrix, is_array_file
 from unseen.features.build import count_workers
-from unseen.features.folders import check_folders, match_folders
+from unseen.features.folders import check_folders, match_folders, open_stored
 from unseen.features.store import FeatureStore
 from unseen.photos import find_photos, photos_in
 from unseen.photos.inputs import is_input, list_inputs
@@ -192,14 +192,7 @@ def read_by_class(model: Model, source: str | Path) -> PhotosByClass:
 
 
 def _read_features(model: Model, source: str | Path, class_ids: set[str]) -> PhotosByClass:
-    network = model.bundle.network
-    if is_array_file(source):
-        store: Any = read_arrays(source)
-    else:
-        store = FeatureStore.open(source)
-        if store.network["checksum"] != network.checksum:
-            other = store.network["name"]
-            raise UnseenError(f"{source}: holds features of another network, {other}: the bundle is for {network.name}")
+    store = open_stored(source, model.bundle.network.checksum, lambda: model.network)
     labels = list(store.classes())
     matched = match_folders(labels, model.bundle.hierarchy, class_ids)
     if not matched:

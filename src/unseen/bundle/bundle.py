@@ -34,6 +34,8 @@ from unseen.vectors.class_vectors import ClassVectors
 if TYPE_CHECKING:
     from unseen.networks.base import Network
 
+FORGED = (*DAMAGE, TypeError, AttributeError, LookupError, ArithmeticError)  # what facts of any kind may raise
+
 
 @dataclass
 class Bundle:
@@ -240,7 +242,7 @@ class Bundle:
             bundle = cls(**read_fields(Path(path), verify), trust_code=trust_code)
             check_kinds(bundle)
             check_shapes(bundle)
-        except DAMAGE as error:
+        except FORGED as error:
             raise UnseenError(f"{path} holds what no bundle does ({error}): train it again") from None
         return bundle
 
@@ -249,7 +251,7 @@ class Bundle:
         """Around what a method makes of the arrays that it left in a file: those of a forged one may be anything."""
         try:
             yield
-        except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError) as error:
+        except FORGED as error:
             if self.path is None and self.origin is None:
                 raise
             where = f"bundle {self.path or self.origin}"

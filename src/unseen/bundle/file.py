@@ -192,6 +192,8 @@ def check_kinds(bundle: Bundle) -> None:
         raise ValueError("a name is not a text, or has no end")
     if not all(isinstance(facts, dict) for facts in (bundle.settings, bundle.made, info.transform or {})):
         raise ValueError("settings that are not named")
+    if not all(isinstance(ids, list) for ids in (bundle.added, bundle.connecting, bundle.guessed)):
+        raise ValueError("ids that are not a list")
     sources, source = bundle.vectors.provenance, bundle.hierarchy.source
     words = [one.get(key, "") for one in sources for key in ("kind", "name", "source", "mode")]
     if len(sources) != len(bundle.vectors.parts) or not all(isinstance(word, str) for word in words):

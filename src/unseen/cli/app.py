@@ -1,7 +1,11 @@
 """The Typer application, and what every command shares: errors, exit codes and the `--json` contract.
 
 With `--json` the last line on standard output is one JSON object and nothing else is on that stream; messages and
-progress go to standard error. Exit status: 0 done, 1 could not, 2 wrong usage.
+progress go to standard error, and so do errors, beside {"error": message}. Exit status: 0 done, 1 could not, 2 wrong
+usage, 3 some photos could not be read.
+
+Every option may also come from the environment, UNSEEN_CLASSIFY_BUNDLE, or from a TOML file that --config or
+UNSEEN_CONFIG names: keys at its top hold for all commands that have such an option, a table [classify] for one.
 """
 
 from __future__ import annotations
@@ -33,6 +37,11 @@ from unseen import __version__
 from unseen._util.safe_text import SafeConsole, visible
 from unseen.errors import UnseenError
 
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
 if TYPE_CHECKING:
     from unseen.methods.registry import Setting
 
@@ -57,6 +66,7 @@ COMMANDS = {
     "reproduce": ("tables", "Run a table of the paper and compare it with the published figures."),
     "report": ("tables", "Make the report again from saved results."),
     "bench": ("tables", "Measure how fast this machine is."),
+    "cache": ("info", "List or clear what is kept on disk: the default bundle, features, downloads."),
     "info": ("info", "Show versions, data and devices, or what a bundle contains."),
 }
 # Former names of options and commands, which keep working.
@@ -86,7 +96,45 @@ class LazyCommands(TyperGroup):
         name = ALIASES.get(args[0], args[0])
         if name in COMMANDS:
             self.commands[name] = load_command(name)
+            stated = read_config(ctx.params.get("config"))
+            ctx.default_map = {name: find_defaults(self.commands[name], (name,), stated, ctx.params.get("config"))}
         return super().resolve_command(ctx, args)
+
+
+def read_config(path: Path | None) -> dict[str, Any]:
+    if path is None:
+        return {}
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise typer.BadParameter(
+            f"{path}: cannot be read as TOML: {getattr(error, 'strerror', None) or error}"
+        ) from None
+
+
+def find_defaults(command: Any, way: tuple[str, ...], stated: dict[str, Any], file: Path | None) -> dict[str, Any]:
+    """Values for the options of a command: from the environment, else from its table in the configuration, else from
+    the top of it."""
+    table, prefix = stated, "_".join(("UNSEEN", *way)).upper()
+    for part in way:
+        table = table.get(part, {})
+    if hasattr(command, "commands"):  # `unseen hierarchy check`
+        return {name: find_defaults(inner, (*way, name), stated, file) for name, inner in command.commands.items()}
+    defaults, known = {}, set()
+    for parameter in command.params:
+        options = [name for name in parameter.opts if name.startswith("-")]  # no arguments
+        names = [name.lstrip("-") for name in options if name.startswith("--") or len(options) == 1]
+        known |= set(names)
+        for name in names:
+            text = os.environ.get(f"{prefix}_{name.upper().replace('-', '_')}")
+            value = text if text is not None else table.get(name, stated.get(name))
+            if value is not None:
+                defaults[parameter.name] = value.split(os.pathsep) if text and parameter.multiple else value
+    unknown = sorted(key for key in table if key not in known) if table is not stated else []
+    if unknown:
+        there = ", ".join(sorted(known))
+        raise typer.BadParameter(f"{file}: [{'.'.join(way)}] has no option {unknown[0]}; there are: {there}")
+    return defaults
 
 
 def load_command(name: str):
@@ -95,7 +143,7 @@ def load_command(name: str):
     return get_command(_loaded[name])
 
 
-app = typer.Typer(cls=LazyCommands, **SETTINGS)
+app = typer.Typer(cls=LazyCommands, **dict[str, Any](SETTINGS, add_completion=True))
 
 
 def _show_version(wanted: bool) -> None:
@@ -109,6 +157,9 @@ def unseen(
     version: Annotated[
         bool, Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
     ] = False,
+    config: Annotated[
+        Path | None, Option(envvar="UNSEEN_CONFIG", help="A TOML file with values for options, before the command.")
+    ] = None,
 ) -> None:
     """Teach an image classifier classes it was never shown, from the class hierarchy and the class names alone."""
 
@@ -143,15 +194,20 @@ def command(
         def run(*args, verbose: bool = False, quiet: bool = False, **kwargs):
             _show_log(verbose, quiet)
             try:
+                if str(kwargs.get("bundle")) == "default" and not kwargs["bundle"].exists():
+                    from unseen.training.default import default_bundle
+
+                    kwargs["bundle"] = default_bundle().path
                 if settings is not None:
                     kwargs["settings"] = settings(**{field.name: kwargs.pop(field.name) for field in fields})
                 return function(*args, **kwargs)
             except UnseenError as error:
-                _fail(str(error))
+                _fail(str(error), kwargs.get("json_", False))
             except BrokenPipeError:
                 pass
             except OSError as error:  # a name that is too long, a folder that may not be read
-                _fail(f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error))
+                why = f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
+                _fail(why, kwargs.get("json_", False))
             except KeyboardInterrupt:
                 signal.signal(signal.SIGINT, lambda *_: os._exit(1))  # a second one ends it at once, in silence
                 stderr.print("stopped.")
@@ -206,7 +262,9 @@ def command_group(name: str, help: str) -> typer.Typer:
     return _loaded[name]
 
 
-def _fail(message: str) -> None:
+def _fail(message: str, as_json: bool) -> None:
+    if as_json:
+        emit({"error": message}, True)
     stderr.print("error:", style="bold red", end=" ", highlight=False)
     tell(message)
 

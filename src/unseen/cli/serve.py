@@ -12,6 +12,7 @@ from typing import Annotated
 
 from typer import Argument, Option
 
+from unseen._util.names import how_to_install
 from unseen.cli import options
 from unseen.cli.app import JsonFlag, command, emit, say, stdout
 from unseen.errors import UnseenError
@@ -52,7 +53,7 @@ def serve(
         from unseen.web.server import address_of, bind, run, when_ready
         from unseen.web.service import ENVIRONMENT, ServiceOptions, open_models, open_service
     except ModuleNotFoundError as error:
-        raise UnseenError(f"{error.name} is not installed: pip install 'unseen[web]'") from None
+        raise UnseenError(f"{error.name} is not installed: {how_to_install('web')}") from None
 
     check_token(os.environ.get("UNSEEN_TOKEN") if token is None else token)  # an empty one serves nobody openly
     bound = bind(host, port)  # first, since loading takes longer than finding out that the port is taken

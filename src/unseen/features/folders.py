@@ -123,11 +123,17 @@ def open_features(
     return FeatureStore.open(store, network())
 
 
-def read_named_rows(path: str | Path, checksum: str) -> tuple[list[str], np.ndarray]:
+def open_stored(path: str | Path, checksum: str, network: Callable[[], Network]) -> Features:
+    """A file of arrays, or a store of the network with this checksum, or of the one below it, which is then loaded."""
+    if is_array_file(path):
+        return read_arrays(path)
+    store = FeatureStore.open(path)
+    return store if store.network["checksum"] == checksum else FeatureStore.open(path, network())
+
+
+def read_named_rows(path: str | Path, checksum: str, network: Callable[[], Network]) -> tuple[list[str], np.ndarray]:
     """Names of the rows, and the rows (n x D), of a file of arrays or of a store of this network."""
-    features = read_arrays(path) if is_array_file(path) else FeatureStore.open(path)
-    if isinstance(features, FeatureStore) and features.network["checksum"] != checksum:
-        raise UnseenError(f"{path}: holds features of another network ({features.network['name']}).")
+    features = open_stored(path, checksum, network)
     batches = list(features.batches())
     return [name for batch in batches for name in batch.paths], np.concatenate([batch.features for batch in batches])
 

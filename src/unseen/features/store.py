@@ -191,7 +191,8 @@ def read_about(store: Path) -> dict[str, Any]:
 
 def describe_network(network: Network) -> dict[str, Any]:
     """What identifies features: the same weights and the same preparation of photos."""
-    facts = {"name": network.name, "checksum": network.checksum, "features": network.num_features}
+    source = network.below or network  # every head over a network has the same features
+    facts = {"name": source.name, "checksum": source.checksum, "features": source.num_features}
     return facts | {"transform": json.loads(json.dumps(network.transform.to_dict()))}  # as it will be read
 
 

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 # Beyond this many names, spelling suggestions consider only names with the same first two letters.
 MANY_NAMES = 20_000
-FEW_LOOKUPS = 100  # up to here scanning all names takes less time than an index of all names
 
 
 def plain(text: str) -> str:
@@ -34,22 +33,21 @@ class NameIndex:
         text = _fold("\n".join("\n".join(synonyms) for synonyms in lemmas))
         self._names = re.sub(r" *\n *", "\n", re.sub(r"[^\S\n]+", " ", text)).strip(" ").split("\n")
         self._owners = [(place, row) for row, synonyms in enumerate(lemmas) for place in range(len(synonyms))]
-        self._lookups = 0
 
     @cached_property
-    def _numbers(self) -> dict[str, list[int]]:
-        """Name -> its numbers in the list."""
-        numbers: dict[str, list[int]] = {}
-        for number, name in enumerate(self._names):
-            numbers.setdefault(name, []).append(number)
-        return numbers
+    def _ends(self) -> tuple[dict[str, int], dict[str, int]]:
+        """Name -> its first and its last number in the list; quicker to make than all of them."""
+        names, numbers = self._names, range(len(self._names))
+        return dict(zip(reversed(names), reversed(numbers), strict=True)), dict(zip(names, numbers, strict=True))
 
     def exact(self, text: str) -> list[int]:
         """The rows with exactly this name, those whose first name it is before the others."""
-        wanted, self._lookups = plain(text), self._lookups + 1
-        if self._lookups > FEW_LOOKUPS:
-            return self._rows(self._numbers.get(wanted, []))
-        return self._rows([number for number, name in enumerate(self._names) if name == wanted])
+        name, (first, last) = plain(text), self._ends
+        if name not in first:
+            return []
+        start = first[name]
+        between = enumerate(self._names[start : last[name] + 1], start)
+        return self._rows([number for number, other in between if other == name])
 
     def search(self, text: str) -> Iterator[int]:
         """Rows, best first: the name itself, then names that begin with it, then words within, then any part."""

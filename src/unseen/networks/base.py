@@ -70,6 +70,12 @@ class Network(nn.Module):
     transform_assumed = False  # whether the photo transform is a guess
     kept_in_bundle = False  # whether a bundle holds the weights, since no name leads back to them
 
+    @property
+    def below(self) -> Network | None:
+        """The network whose features this one takes, if it is a layer over another's (`linear:FILE@NETWORK`)."""
+        below = getattr(self.module, "network", None)
+        return below if isinstance(below, Network) else None
+
     def __init__(self, module: nn.Module, class_ids: Sequence[str], transform: Any, name: str):
         super().__init__()
         self._cache: dict[str, tuple] = {}

@@ -23,7 +23,7 @@ import torch
 from safetensors import SafetensorError
 from torch import nn
 
-from unseen._util.names import first_line, list_some
+from unseen._util.names import first_line, how_to_install, list_some
 from unseen.data import imagenet_1k
 from unseen.errors import UnseenError
 from unseen.networks.base import CLASSES_NEEDED, Network, Options, check_class_ids, load_strictly
@@ -42,7 +42,7 @@ def import_extra(module: str, extra: str, network: str) -> Any:
             return import_module(module)
         except ImportError as error:
             needed = module.partition(".")[0] + ("" if error.name in (None, module) else f" ({error})")
-            raise UnseenError(f"{network} needs {needed}. Run: pip install 'unseen[{extra}]'") from None
+            raise UnseenError(f"{network} needs {needed}. Run: {how_to_install(extra)}") from None
 
 
 def load_timm(name: str, options: Options) -> Network:

@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 
 from unseen.answers.candidates import resolve_candidates
+from unseen.answers.choice import ListScorer, expect
+from unseen.answers.prior import UNIFORM
 from unseen.answers.scores import Scorer
 from unseen.bundle import Bundle
 from unseen.bundle.teach import Photos, teach
@@ -29,6 +31,8 @@ LENGTHS = (5, 10, 20, 50, 100, 200)
 TAUGHT = (0, 1, 3, 5)
 DRAWS = 10
 NEAREST_MEAN = "nearest mean"
+RELIABILITY = (5, 20, 100)
+RELIABILITY_FIGURES = ("stated", "right", "expected", "none_stated", "none")
 
 
 @dataclass(frozen=True)
@@ -88,7 +92,36 @@ def measure_lists(trainings: Trainings, methods: Sequence[str] = METHODS, draws:
         for (name, taught, length), hits in figures.items()
         for mean in [np.mean(hits, axis=0).round(1).tolist()]
     ]
-    return {"classes": len(everything.ids), "photos": len(truth), "pool": len(pool.ids), "draws": draws, "rows": rows}
+    counts = {"classes": len(everything.ids), "photos": len(truth), "pool": len(pool.ids), "draws": draws}
+    return counts | {"rows": rows, "reliability": measure_reliability(bundles[methods[0]], everything, draws)}
+
+
+def measure_reliability(bundle: Bundle, new: NewClasses, draws: int) -> list[dict[str, float]]:
+    """[{"length", "stated", "right", "expected", "none_stated", "none"}] in per cent: for lists drawn from every second
+    class (the others helped to choose the formula), the mean probability of the first label and how often it is right,
+    what `expect` says, and how probable none of these is said to be where half of the photos are of other classes."""
+    classes = NewClasses(new.ids[1::2], new.features[1::2])
+    figures = []
+    for length in RELIABILITY:
+        parts = []
+        for draw in range(draws * max(1, 20 // length)):
+            random = np.random.default_rng(draw)
+            drawn = classes.shuffled(random)
+            if len(drawn.ids) <= length:
+                continue
+            scorer = ListScorer(bundle, bundle.hierarchy.indices(drawn.ids[:length]), "cpu", UNIFORM)
+            photos = np.concatenate(drawn.features[:length])
+            truth = np.repeat(scorer.given, [len(part) for part in drawn.features[:length]])
+            others = random.permutation(np.concatenate(drawn.features[length:]))[: len(photos)]
+            probabilities = scorer.probabilities(photos)
+            right = scorer.columns[probabilities.argmax(axis=1)] == truth
+            none = [scorer.none(random.permutation(photos)[: len(others)]), scorer.none(others)]
+            expected = expect(bundle, scorer.given).right
+            parts.append([probabilities.max(axis=1).mean(), right.mean(), expected, np.mean(none), 0.5])
+        if parts:
+            means = (100 * np.mean(parts, axis=0)).round(1).tolist()
+            figures.append({"length": length, **dict(zip(RELIABILITY_FIGURES, means, strict=True))})
+    return figures
 
 
 def score_all(
@@ -145,6 +178,12 @@ def list_table(result: dict[str, Any], hit: str = "hit@1") -> list[list[str]]:
     return cells
 
 
+def reliability_table(result: dict[str, Any]) -> list[list[str]]:
+    header = ["length of the list", "stated", "right", "expected", "none, stated", "none, in fact"]
+    keys = ("length", *RELIABILITY_FIGURES)
+    return [header, *([f"{row[key]:g}" for key in keys] for row in result["reliability"])]
+
+
 def list_page(result: dict[str, Any], trainings: Trainings, methods: Sequence[str]) -> str:
     """The tables as a Markdown page that says what they show and how they were made."""
     chosen = "" if tuple(methods) == METHODS else f" --methods {','.join(methods)}"
@@ -159,6 +198,10 @@ def list_page(result: dict[str, Any], trainings: Trainings, methods: Sequence[st
         "![Hit@1 by length of the list](plots/lists.svg)",
         "The right class is among the first five (Hit@5):",
         markdown(list_table(result, "hit@5")),
+        "Do the probabilities hold? In lists drawn from every second of these classes, the mean probability of the "
+        "first label, how often it is right, what `unseen expect` says before any photo, and the mean probability of "
+        "*none of these* where half of the photos show another class:",
+        markdown(reliability_table(result)),
         f"Network {trainings.level.network}, {result['classes']} new classes, {result['photos']:,} photos. Lists are "
         f"drawn from the {result['pool']} classes with at least {TAUGHT[-1] + 1} photos, and the photos to teach from "
         f"these; the others are tested. Means over {result['draws']} draws and over classes. The list of {longest} "

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from unseen._util.names import how_to_install
 from unseen.errors import UnseenError
 
 COLOURS = {"DGP": "#b5179e", "SGCN": "#4361ee", "GCNZ": "#4cc9f0", "GAT": "#2a9d8f", "kin": "#f77f00",
@@ -19,7 +20,7 @@ def drawing() -> Iterator[None]:
     try:
         import matplotlib
     except ImportError as error:
-        raise UnseenError(f"plots need the extra: pip install 'unseen[report]' ({error})") from None
+        raise UnseenError(f"plots need more: {how_to_install('report')} ({error})") from None
     matplotlib.use("Agg")
     look: dict[Any, Any] = {"font.size": 10, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True,
             "axes.axisbelow": True, "grid.color": "#e9ecef", "legend.frameon": False, "legend.fontsize": 8,

@@ -20,7 +20,7 @@ import numpy as np
 from unseen._util.devices import peak_memory_mb
 from unseen._util.files import locked
 from unseen._util.loop import CHECKPOINT
-from unseen._util.names import list_some
+from unseen._util.names import how_to_install, list_some
 from unseen._util.processes import own_rank
 from unseen._util.run import Run
 from unseen.answers.scores import MISSED
@@ -219,7 +219,7 @@ def default_vectors(method: str, hierarchy: Hierarchy) -> str:
     written = any(written_look(hierarchy, id) for id in hierarchy.own_looks)
     if encoder_installed() or not (written or needs_encoder(hierarchy)):
         return DEFAULT_VECTORS
-    logger.info("Words of your own describe classes; without pip install 'unseen[text]' only their names count.")
+    logger.info("Words of your own describe classes; without %s only their names count.", how_to_install("text"))
     return "glove" if written else "glove+looks"
 
 

