@@ -9,8 +9,8 @@ The deviation of a photo's D features and the usual length of the list's C class
 that point anywhere: about 1. So one formula serves every list and network, without photos. `support` is 1 for a class
 that the method knows well, less for one with little trust, and more for one that the network was trained on. The
 numbers were chosen on lists of hidden seen classes and on half of the unseen classes with photos, for four networks,
-but NONE[0] with all of them in view; docs/results/lists.md has how well they hold on the other half. Whether a photo shows none depends on how many of your
-photos do: here, half of them.
+but NONE[0] with all of them in view; docs/results/lists.md has how well they hold on the other half. Whether a photo
+shows none depends on how many of your photos do: here, half of them.
 """
 
 from __future__ import annotations
