@@ -27,11 +27,11 @@ from unseen.training.stage1 import train
 TOLERANCE = 0.02  # relative: other processors round features otherwise
 
 
-def fit(bundle: Bundle, images: Path) -> dict[str, Any]:
-    """The file's contents: choices, provenance and calibration."""
+def fit(bundle: Bundle, images: Path, features: Path | None = None) -> dict[str, Any]:
+    """The file's contents: choices, provenance and calibration. `features`: a store of the same photos."""
     files = sorted(path for path in images.glob("*/*") if path.is_file())
     marks = "\n".join(f"{path.parent.name} {sha256(path)}" for path in files)
-    calibrated = calibrate(Model(bundle), images)
+    calibrated = calibrate(Model(bundle), features or images)
     assert calibrated.calibration is not None
     return {
         "choices": default_choices(),
@@ -63,10 +63,12 @@ def differences(ours: Any, theirs: Any, place: str = "") -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--images", type=Path, required=True, help="photos of seen classes, DIR/<wnid>/*")
+    parser.add_argument("--features", type=Path, help="the feature store of these photos, to save time")
     parser.add_argument("--out", type=Path, default=common.DATA, help="folder of the data files")
     parser.add_argument("--check", action="store_true", help="only compare with what is there")
     options = parser.parse_args()
-    found, path = fit(train(settings=TrainSettings(precision="fp16")), options.images), options.out / CALIBRATION
+    bundle, path = train(settings=TrainSettings(precision="fp16")), options.out / CALIBRATION
+    found = fit(bundle, options.images, options.features)
     if options.check:
         wrong = differences(found["calibration"], json.loads(path.read_text())["calibration"])
         raise SystemExit("\n".join(wrong) or "the same numbers")

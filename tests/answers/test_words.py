@@ -57,6 +57,16 @@ def test_elephant_beats_pachyderm_and_food_beats_matter(imagenet):
     assert id == FOOD
 
 
+def test_no_verdict_is_vague_or_technical(imagenet, words):
+    """Over all nodes of WordNet that answers may have, and on photos with probability anywhere."""
+    sums = NodeSums(imagenet, np.arange(len(imagenet)))
+    assert (words.ranks[sums.nodes[sums.can_be_said]] >= 2).all() and sums.can_be_said.sum() > 20_000
+    p = np.random.default_rng(0).dirichlet(np.full(len(imagenet), 1e-4), 60).astype(np.float32)
+    for photo, place in enumerate(select_verdicts(sums, sums(p), 1.0)):
+        if place >= 0:
+            assert words.ranks[sums.nodes[sums.most_probable(int(place), p[photo])]] >= 2
+
+
 def test_two_bowls_are_one(imagenet, words):
     sums = NodeSums(imagenet, np.arange(len(imagenet)))
     assert [words.says[imagenet.index(id)] for id in BOWLS] == ["bowl", "bowl"]

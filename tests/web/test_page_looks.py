@@ -28,7 +28,7 @@ def test_keyboard_reaches_everything_and_shows_where_it_is(page):
     tab()
     assert page.run("return document.activeElement.className") == "skip"
     reached = []
-    for _ in range(18):
+    for _ in range(16):
         tab()
         reached.append(page.run("const a = document.activeElement; return a.dataset.view || a.id || a.dataset.sample"))
         outline = page.run(
@@ -134,7 +134,8 @@ def test_screenshots(page, device, scheme):
 
     shoot("1-start")
     page.sample("rocket")
-    page.sample("coffee")
+    page.sample("temple")
+    page.until("return document.querySelector('.map-frame canvas[data-ready]')")
     shoot("2-recognise")
     if device == "desk":
         page.size(width, 1180)  # high enough for the reasons
@@ -147,6 +148,12 @@ def test_screenshots(page, device, scheme):
     shoot("4-compare")
     page.run("location.hash = '#explore/n02439033'")
     page.until("return document.querySelector('.near-list')")
+    page.until("return document.querySelector('.map canvas[data-ready]')?.dataset.cell > 30")
+    page.run("location.hash = '#explore'")
+    page.until("return document.querySelector('.topic')")
+    page.click("[aria-label='The whole map']")
+    page.until("return document.querySelector('.map canvas').dataset.zoom === '1.00'")
+    page.run("window.scrollTo(0, 0)")
     shoot("5-explore")
     page.run("location.hash = '#grow'")
     shoot("6-grow")

@@ -61,12 +61,14 @@ MANY_HIDDEN, HIDINGS = 100, (5, 2)  # how often classes are hidden: what fewer t
 BATCH = 1024
 REPORTED = (0.8, 0.9, 0.95)  # confidences of the verdicts whose effect is measured
 
-PRIOR = UNCALIBRATED
-STRENGTH = 30.0  # photos that the prior is worth
+PRIOR = replace(UNCALIBRATED, exponents=(0.8, 1.0, 1.4, 2.2, 4.2, 8.5, 30.0))
+STRENGTH = 30.0  # photos that the prior is worth; of verdicts, classes
 SHARES = {"above": 0.2, "sibling": 0.35, "further": 0.45}  # how unseen photos relate to seen classes
 NEARER = 0.5  # how far the response to photos of hidden classes is moved to that of the others
 GATE_SLOPE = 0.6  # log-odds for a standard deviation of the response
-HARDER = 1.1  # log-odds by which verdicts on photos of hidden classes are less often right than on unseen ones
+HARDER = 1.1, 4, 1000
+"""Log-odds by which verdicts on photos of hidden classes are less often right than on unseen ones, with 1,000 seen
+classes; none with 4, in between by their logarithm."""
 DETAILS = (0.0, 0.2, 0.4, 0.8, 1.2, 1.6, 2.0, 3.0)  # for a single class; fewer bits by their square
 POWERS = np.geomspace(1, 80, 14)  # exponents that are tried
 FAVOURS = np.arange(-6, 6.01, 0.25)  # log-odds given to seen classes
@@ -280,7 +282,7 @@ def measure_effect(numbers: ProbabilityNumbers, samples: Sequence[Sample], compl
             "before_hit@5": _mean(count_hits(s, s.all_scores, ~s.is_kept, 5) for s in samples),
             "hit@5": _mean(count_hits(s, s.probabilities(numbers), ~s.is_kept, 5) for s in samples),
         },
-        "verdicts": [_verdicts(numbers, samples, confidence) for confidence in REPORTED],
+        "verdicts": _verdicts(numbers, samples),
     }
 
 
@@ -308,31 +310,32 @@ def _mean(values) -> float:
     return round(float(np.mean(list(values))), 2)
 
 
-def _verdicts(numbers: ProbabilityNumbers, samples: Sequence[Sample], confidence: float) -> dict[str, Any]:
-    """Verdicts of a confidence, in per cent: how many photos have one, how many of these are right, and the mean of
+def _verdicts(numbers: ProbabilityNumbers, samples: Sequence[Sample]) -> list[dict[str, Any]]:
+    """Verdicts of each confidence, in per cent: how many photos have one, how many of these are right, and the mean of
     their probabilities; and their bits; for kept and for hidden classes."""
-    effect: dict[str, Any] = {"sure": confidence}
-    for name, wanted in (("seen", True), ("hidden", False)):
-        figures = []
-        for sample in samples:
-            chosen = np.flatnonzero(sample.is_kept == wanted)
-            stated, cautious = node_probabilities(
-                numbers, sample.sums, sample.probabilities(numbers, chosen), len(sample.seen)
-            )
-            nodes = select_verdicts(sample.sums, cautious, exponent(numbers, confidence))
-            rows = np.where(nodes < 0, -1, sample.sums.nodes[nodes])
-            right = words_of(sample.hierarchy).are_true(rows, sample.truth[chosen])
-            bits = np.where(nodes < 0, 0, sample.sums.information[nodes])
-            figures.append(np.stack([nodes >= 0, right, stated[np.arange(len(nodes)), nodes], bits]))
-        known, right, stated, bits = np.concatenate(figures, axis=1)
-        told = known > 0
-        effect[name] = {
-            "told": _mean(100 * known),
-            "right": _mean(100 * right[told]) if told.any() else None,
-            "stated": _mean(100 * stated[told]) if told.any() else None,
-            "information": _mean(bits),
-        }
-    return effect
+    kept, figures = np.concatenate([sample.is_kept for sample in samples]), []
+    for sample in samples:
+        sums, photo = sample.sums, np.arange(len(sample.truth))
+        stated, cautious = node_probabilities(numbers, sums, sample.probabilities(numbers), len(sample.seen))
+        nodes = select_verdicts(sums, cautious, [exponent(numbers, confidence) for confidence in REPORTED])
+        rows = np.where(nodes < 0, -1, sums.nodes[nodes])
+        right = np.stack([words_of(sample.hierarchy).are_true(row, sample.truth) for row in rows])
+        bits = np.where(nodes < 0, 0, sums.information[nodes])
+        figures.append(np.stack([nodes >= 0, right, stated[photo, nodes], bits]))
+    effects = []
+    for confidence, of_photos in zip(REPORTED, np.concatenate(figures, axis=2).swapaxes(0, 1), strict=True):
+        effect: dict[str, Any] = {"sure": confidence}
+        for name, group in (("seen", kept), ("hidden", ~kept)):
+            known, right, stated, bits = of_photos[:, group]
+            told = known > 0
+            effect[name] = {
+                "told": _mean(100 * known),
+                "right": _mean(100 * right[told]) if told.any() else None,
+                "stated": _mean(100 * stated[told]) if told.any() else None,
+                "information": _mean(bits),
+            }
+        effects.append(effect)
+    return effects
 
 
 # -- the numbers of `answers.probability` ------------------------------------------------------------------------------
@@ -459,14 +462,13 @@ def fit_numbers(
     """
     random = np.random.default_rng(seed)
     drawn = [Drawn.from_sample(sample, random) for sample in samples]
-    photos = max(len(sample.truth) for sample in samples)  # each counts once, however often it was scored
     numbers = replace(PRIOR, seen_sharpness=_seen_sharpness(samples))
     numbers = _fit_gate(numbers, drawn)
     numbers = _fit_unseen(numbers, drawn)
     curve = balance_curve(numbers, complete, samples)
     favour = choose_favour(curve, settings.harm, settings.reach)
     numbers = replace(numbers, gate_offset=numbers.gate_offset + favour)
-    return _fit_verdicts(numbers, drawn, photos), [point | {"chosen": point["favour"] == favour} for point in curve]
+    return _fit_verdicts(numbers, drawn), [point | {"chosen": point["favour"] == favour} for point in curve]
 
 
 def _seen_sharpness(samples: Sequence[Sample]) -> float:
@@ -614,7 +616,7 @@ class Sayable:
         return [(at, mass[row[at]], self.is_true[row[at]]) for row, at in zip(rows, known, strict=True)]
 
 
-def _fit_verdicts(numbers: ProbabilityNumbers, drawn: Sequence[Drawn], photos: int) -> ProbabilityNumbers:
+def _fit_verdicts(numbers: ProbabilityNumbers, drawn: Sequence[Drawn]) -> ProbabilityNumbers:
     """What verdicts state, and how careful they are, by verdicts of many exponents.
 
     Of each cost of detail, the statement is fitted by logistic regression on the log-odds of m(v), with HARDER taken
@@ -622,6 +624,9 @@ def _fit_verdicts(numbers: ProbabilityNumbers, drawn: Sequence[Drawn], photos: i
     unseen photos. The exponent of a confidence is the one with which it is reached on both.
     """
     sayable = [Sayable.from_drawn(numbers, draw) for draw in drawn]
+    most_harder, few, many = HARDER
+    classes = len(drawn[0].sample.seen)
+    harder = most_harder * float(np.clip(np.log(classes / few) / np.log(many / few), 0, 1))
     most = float(max(nodes.bits.max(initial=1.0) for nodes in sayable))
     best, rates = None, np.zeros((len(POWERS), 2))
     for detail in DETAILS:
@@ -631,23 +636,23 @@ def _fit_verdicts(numbers: ProbabilityNumbers, drawn: Sequence[Drawn], photos: i
         power = np.concatenate([np.full(len(w), k) for row in weight for k, w in enumerate(row)])
         weights, is_seen = (np.concatenate([part for row in rows for part in row]) for rows in (weight, seen))
         mass, right = (np.concatenate([one[at] for row in told for one in row]) for at in (1, 2))
-        fit = _fit_statement(mass, right, np.where(is_seen, 0.0, HARDER), weights)
+        fit = _fit_statement(mass, right, np.where(is_seen, 0.0, harder), classes / 10 * weights)
         odds = _logit(mass) * fit[0] + fit[1]
         gaps, rate = [], np.full((len(POWERS), 2), np.nan)
         for k in range(len(POWERS)):
-            for group, harder in ((True, 0.0), (False, HARDER)):
+            for group, shift in ((True, 0.0), (False, harder)):
                 of = (power == k) & (is_seen == group)
                 if weights[of].sum() > 0:
                     share = float(np.average(right[of], weights=weights[of]))
-                    gaps.append(share - np.average(sigmoid(odds[of] - harder), weights=weights[of]))
-                    rate[k, int(group)] = sigmoid(_logit(np.array(share)) + harder)
+                    gaps.append(share - np.average(sigmoid(odds[of] - shift), weights=weights[of]))
+                    rate[k, int(group)] = sigmoid(_logit(np.array(share)) + shift)
         cost = float(np.mean(np.square(gaps))) if gaps else 0.0
         if best is None or cost < best[0]:
             best, rates = (cost, detail / most**2, fit), rate
     assert best is not None
     lowest = np.maximum.accumulate(np.nan_to_num(np.nanmin(np.where(np.isnan(rates), 2, rates), axis=1), nan=1.0))
     wanted = np.interp(CONFIDENCES, np.minimum(lowest, 1), np.log(POWERS))
-    share = photos / (photos + STRENGTH)
+    share = classes / (classes + STRENGTH)
     exponents = np.exp(share * wanted + (1 - share) * np.log(PRIOR.exponents))
     return replace(
         numbers,
@@ -662,7 +667,7 @@ def _fit_statement(mass: np.ndarray, right: np.ndarray, harder: np.ndarray, weig
     """(slope, offset) of P(right) = sigmoid(slope * logit(mass) + offset - harder), near to (1, 0) unless much speaks
     against it."""
     x, prior = np.stack([_logit(mass), np.ones(len(mass))], axis=1), np.array([1.0, 0.0])
-    fit, strength, weight = prior.copy(), np.array([5.0, 1.0]), 100 * weight
+    fit, strength = prior.copy(), np.array([5.0, 1.0])
     for _ in range(25):  # Newton's
         p = sigmoid(x @ fit - harder)
         curvature = (x * (weight * p * (1 - p))[:, None]).T @ x + np.diag(strength)
