@@ -232,7 +232,7 @@ def report(stores: Path, networks: list[str], plot: Path | None) -> None:
                 print(f"| {key} | {what} | {cells} |", flush=True)
         for key in trial.lists:
             told = ", ".join(f"{count}: {trial.loss(count, NOISE, key):.2f}" for count in (1, 3, 5))
-            print(f"\nuntaught classes lose, {key}, with so many photos of every second class: {told}", flush=True)
+            print(f"\nuntaught classes lose, {key}, with photos of every second class: {told}", flush=True)
     if plot is not None:
         draw(found[networks[0]], counts, plot)
 

