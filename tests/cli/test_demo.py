@@ -43,6 +43,10 @@ def test_first_as_json_then_for_people(cache):
         assert shares == sorted(shares, reverse=True) and photo["calibrated"]
         assert not any(label["seen"] for label in photo["unseen"])
 
+    story = result["story"]  # first a success, with its proof
+    assert story["photo"] == result["photos"][0]["photo"] and story["say"] == result["photos"][0]["guesses"][0]["say"]
+    assert story["training"] == "never shown" and story["alone"] != story["say"] and len(story["relatives"]) == 3
+
     made = Path(result["bundle"]).stat().st_mtime_ns
     done = run_demo(cache)
     assert "First use" not in done.stderr
@@ -52,4 +56,5 @@ def test_first_as_json_then_for_people(cache):
         assert name in shown
         for label in (photo["labels"][0], photo["unseen"][0]):
             assert label["say"] in shown
+    assert f"the network alone says {story['alone']}" in shown and "never shown" in shown and "█" in shown
     assert "unseen classify photo.jpg" in shown and "{" not in shown

@@ -413,7 +413,7 @@ def demo(json_: JsonFlag = False) -> None:
     features = model.features(samples)
     among_all, among_unseen = model.answers(features, 3), model.answers(features, 3, "unseen")
     photos = list(zip([sample.name for sample in samples], among_all, among_unseen, strict=True))
-    best = among_all[0][0]
+    best = among_all[0].guesses[0]
     story = {
         "photo": samples[0].name,
         "alone": bundle.hierarchy.name(bundle.seen_ids[int((bundle.head @ np.append(features[0], 1)).argmax())]),
