@@ -63,12 +63,12 @@ def test_the_comparison_can_be_computed_from_its_figures_by_class():
     """Without photos: the averages over classes on the page are those of the file beside it."""
     page = ROOT / "docs" / "results" / "comparison.md"
     lines = list(csv.DictReader(page.with_suffix(".csv").read_text(encoding="utf-8").splitlines()))
-    (table,) = [table for table in tables_of(page.read_text(encoding="utf-8")) if "new @1" in table[0]]
+    (table,) = [table for table in tables_of(page.read_text(encoding="utf-8")) if "novel @1" in table[0]]
     header, *rows = table
     assert len(rows) > 5
     for row in rows:
         cells = dict(zip(header, row, strict=True))
-        for name, spec in {"2-hops": "2-hops", "3-hops": "3-hops", "all": "all", "new": "novel&folder"}.items():
+        for name, spec in {"2-hops": "2-hops", "3-hops": "3-hops", "all": "all", "novel": "novel&folder"}.items():
             for k in (1, 5):
                 (column,) = [key for key in lines[0] if key.startswith(f"{cells['method']} {cells['vectors']} ")
                              and key.endswith(f" hit@{k}")]  # fmt: skip
