@@ -621,7 +621,8 @@ def _fit_verdicts(numbers: ProbabilityNumbers, drawn: Sequence[Drawn]) -> Probab
 
     Of each cost of detail, the statement is fitted by logistic regression on the log-odds of m(v), with HARDER taken
     off where a photo shows no seen class; the cost with which right and stated differ least is kept, for seen and for
-    unseen photos. The exponent of a confidence is the one with which it is reached on both.
+    unseen photos. The exponent of a confidence is the one with which it is reached midway between the
+    mean of both and the worse one.
     """
     sayable = [Sayable.from_drawn(numbers, draw) for draw in drawn]
     most_harder, few, many = HARDER
@@ -650,8 +651,9 @@ def _fit_verdicts(numbers: ProbabilityNumbers, drawn: Sequence[Drawn]) -> Probab
         if best is None or cost < best[0]:
             best, rates = (cost, detail / most**2, fit), rate
     assert best is not None
-    lowest = np.maximum.accumulate(np.nan_to_num(np.nanmin(np.where(np.isnan(rates), 2, rates), axis=1), nan=1.0))
-    wanted = np.interp(CONFIDENCES, np.minimum(lowest, 1), np.log(POWERS))
+    rates = np.where(np.isnan(rates), rates[:, ::-1], rates)  # where one kind has no verdict, the other decides
+    reached = np.nan_to_num((rates.mean(axis=1) + rates.min(axis=1)) / 2, nan=1.0)
+    wanted = np.interp(CONFIDENCES, np.maximum.accumulate(reached), np.log(POWERS))
     share = classes / (classes + STRENGTH)
     exponents = np.exp(share * wanted + (1 - share) * np.log(PRIOR.exponents))
     return replace(
