@@ -32,7 +32,7 @@ from unseen.features.store import (
     Block,
     FeatureStore,
     Source,
-    block_path,
+    block_paths,
     write_about,
     write_block,
 )
@@ -80,7 +80,7 @@ def _ids() -> list[str]:
 
 def write_store(place: Path, photos: int) -> None:
     """Photos of the seen classes, as many of each."""
-    random, contents = np.random.default_rng(0), {}
+    random, contents, blocks = np.random.default_rng(0), {}, {}
     for number, id in enumerate(_ids()[:SEEN]):
         own = photos * (number + 1) // SEEN - photos * number // SEEN
         centre = random.standard_normal(FEATURES, np.float32)
@@ -88,9 +88,10 @@ def write_store(place: Path, photos: int) -> None:
             rows = min(BLOCK, own - start)
             features = (centre + random.standard_normal((rows, FEATURES), np.float32)).astype(np.float16)
             sources = [Source(f"{start + row:08d}.jpg", 1, 1) for row in range(rows)]
-            write_block(block_path(place, id, start // BLOCK), Block(features, sources, [], ""))
+            write_block(place / "features" / id, start // BLOCK, Block(features, sources, [], ""))
         contents[id] = [own, 0]
-    write_about(place, make_network(), "fp16", contents)
+        blocks[id] = [path.name for path in block_paths(place, id)]
+    write_about(place, make_network(), "fp16", contents, blocks)
 
 
 def read(store: FeatureStore) -> None:

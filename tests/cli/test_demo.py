@@ -34,7 +34,7 @@ def test_first_as_json_then_for_people(cache):
     assert (result["method"], result["classes"], result["seen"]) == ("kin", 21842, 1000)
     assert Path(result["bundle"]).is_relative_to(cache) and Path(result["bundle"]).exists()
     assert result["holdout"]["classes"] == 200
-    assert 0 < result["holdout"]["hit@1"] < result["holdout"]["hit@5"] < 100
+    assert 0 < result["holdout"]["hit@1"] < result["holdout"]["hit@5"] <= 100
     photos = {photo["photo"]: photo for photo in result["photos"]}
     assert len(photos) == len(result["photos"]) > 1
     for photo in photos.values():

@@ -86,7 +86,7 @@ def table(hierarchy):
 def test_right_is_among_the_photos_with_a_verdict(relations, table):
     figures = verdict_figures(relations, table, table["verdict"], table["probability"])
     information = round((1 + 1 + np.log2(6)) / 4, 3)
-    assert figures == {"told": 75.0, "right": 66.67, "stated": 80.0, "information": information}
+    assert figures == {"told": 75.0, "right": 66.6667, "stated": 80.0, "information": information}
     nothing = verdict_figures(relations, table, np.full(4, -1), np.full(4, np.nan, np.float32))
     assert nothing == {"told": 0.0, "right": None, "stated": None, "information": 0.0}
 

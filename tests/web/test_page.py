@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 
 from selenium.webdriver.common.keys import Keys
@@ -39,7 +40,8 @@ def test_drop_a_photo_and_read_the_verdict(page):
     page.until("return document.querySelector('.answer')")
     page.settle()
     assert not page.find("#drop-veil").is_displayed()
-    assert "cat" in page.text(".verdict h2") and page.text(".verdict h2").split()[0] in ("Sure:", "Likely:", "A")
+    assert page.text(".verdict h2").split()[0] in ("Sure:", "Likely:", "A")
+    assert re.search("cat|mammal", page.text(".verdict h2"))  # as precise as the calibration dares
     steps = page.run("return [...document.querySelectorAll('.card .step')].map((e) => [e.innerText, e.title])")
     assert len(steps) >= 3 and all("%" in chance for _, chance in steps)
     names = page.names()

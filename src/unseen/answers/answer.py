@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
@@ -232,7 +231,7 @@ def fold(
     shares: Sequence[float] | np.ndarray,
     most: int,
 ) -> tuple[Guess, ...]:
-    """Up to `most` lines from labels in order of probability, those that nobody would say left out.
+    """Up to `most` lines from labels in order of probability, in that order, those that nobody would say left out.
 
     A class, those `above` it (ids) and those of its spoken name make one line. `shares`: how probable each name is.
     """
@@ -265,7 +264,7 @@ def fold(
         for line in lines
         for first, share in [(labels[line[0]], shares[line[0]])]
     ]
-    return tuple(sorted(guesses, key=attrgetter("probability"), reverse=True))
+    return tuple(guesses)
 
 
 def tell_apart(hierarchy: Hierarchy, lines: Iterable[Iterable[tuple[str, str]]]) -> dict[str, str]:

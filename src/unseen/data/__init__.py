@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +46,7 @@ def _checksum(path: Path) -> str:
     return _checksum_of(path, state.st_size, state.st_mtime_ns)
 
 
-@cache
+@lru_cache(maxsize=64)
 def _checksum_of(path: Path, size: int, modified: int) -> str:
     return sha256(path)
 

@@ -98,6 +98,8 @@ def _check_head(network: HookedNetwork) -> None:
         if output is None:  # in a form of its own: nothing to compare with
             return
         logits = network.forward_head(network.forward_features(probes)).float()
+    if not (output.isfinite().all() and logits.isfinite().all()):
+        return  # each photo that this happens to is reported as unreadable
     told = output.float().gather(1, logits.argsort(dim=1))
     slack = TOLERANCE * (told.amax(1) - told.amin(1)).clamp_min(torch.finfo(torch.float32).tiny)
     agree = int((torch.diff(told, dim=1) >= -slack[:, None]).all(dim=1).sum())

@@ -231,9 +231,9 @@ Removed = TypedDict("Removed", {"removed": str, "bundle": str, "added": list[Bri
 Taught = TypedDict("Taught", {"id": str, "bundle": str, "taught": list[TaughtClass]})
 Saved = TypedDict("Saved", {"name": str, "path": str, "command": str})
 Map = TypedDict("Map", {
-    "bundle": str, "marks": str, "regions": list[tuple[int, int, int, str, str]],
+    "bundle": str, "marks": str, "regions": list[list[int | str]],
 })
-MapPlaces = TypedDict("MapPlaces", {"start": int, "places": list[tuple[str, str]]})
+MapPlaces = TypedDict("MapPlaces", {"start": int, "places": list[list[str]]})
 BundleInfo = TypedDict("BundleInfo", {
     "name": str, "calibrated": bool, "method": str, "classes": int, "nodes": int, "seen": int, "network": str,
     "vectors": list[str],
