@@ -181,7 +181,10 @@ class Model:
 
         def work(photos: Sequence[Source]) -> list[Answer | Unreadable]:
             read = read_batch(network, photos, size if even else 0)
-            answers = answer_features(bundle, scorer, read.matrix, k, seen_shift, confidence)
+            matrix = read.matrix
+            if even:  # products with the classifiers round differently for other numbers of rows, too
+                matrix = np.pad(matrix, ((0, size - len(matrix)), (0, 0)))
+            answers = answer_features(bundle, scorer, matrix, k, seen_shift, confidence)
             return [read.unreadable.get(place) or next(answers) for place in range(len(photos))]
 
         def each() -> Iterator[Answer | Unreadable]:
