@@ -8,12 +8,15 @@ from collections.abc import Callable
 from typing import Any
 
 
-def main(run: Callable[[], dict[str, Any]], description: str | None) -> None:
-    """The command line of a script whose `run()` returns its figures."""
+def main(run: Callable[..., dict[str, Any]], description: str | None, **numbers: int) -> None:
+    """The command line of a script whose `run()` returns its figures; `numbers` are options with their defaults."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
-    as_json = parser.parse_args().json
-    result = run()
+    for name, default in numbers.items():
+        parser.add_argument(f"--{name}", type=int, default=default, help="default: %(default)s")
+    chosen = vars(parser.parse_args())
+    as_json = chosen.pop("json")
+    result = run(**chosen)
     print(json.dumps(result) if as_json else lines(result))
 
 

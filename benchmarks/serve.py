@@ -1,6 +1,7 @@
 """The web server under load: how long one photo takes, many requests at once, and whether memory stays flat.
 
     python benchmarks/serve.py --json
+    python benchmarks/serve.py --requests 10000    # memory after a tenth of them, half, and all
 
 The server is started as a user starts it, in a process of its own, and asked over HTTP: the time of one photo is what a
 client waits, from the first byte sent to the answer read: upload, decoding, network and ranking of all classes.
@@ -57,13 +58,15 @@ def run(
             together = list(pool.map(ask, (samples[i % len(samples)] for i in range(parallel))))
             span = time.perf_counter() - began
             before = _health(place)  # after the first rush: all threads and buffers are there
-            half = list(pool.map(ask, (samples[i % len(samples)] for i in range(requests // 2))))
-            middle = _health(place)
-            rest = list(pool.map(ask, (samples[i % len(samples)] for i in range(requests - requests // 2))))
-            after = _health(place)
+            many, health, done = [], [], 0
+            for until in (requests // 10, requests // 2, requests):
+                many += pool.map(ask, (samples[i % len(samples)] for i in range(done, until)))
+                health.append(_health(place))
+                done = until
+            tenth, middle, after = health
         with ThreadPoolExecutor(crowd) as pool:  # each client asks three times, one after the other
             crowded = list(pool.map(ask, (samples[i % len(samples)] for i in range(3 * crowd))))
-        failed = [status for status, _ in alone + large + together + half + rest if status != 200]
+        failed = [status for status, _ in alone + large + together + many if status != 200]
         times = [seconds for _, seconds in alone]
         return {
             "classes": started["bundles"][0]["classes"],
@@ -77,8 +80,10 @@ def run(
             "batch_mean": round((after["photos"] - before["photos"]) / (after["batches"] - before["batches"]), 2),
             "crowd": crowd,
             "crowd_refused": sum(status != 200 for status, _ in crowded),
+            "crowd_median_s": round(statistics.median(seconds for _, seconds in crowded), 1),
             "crowd_slowest_s": round(max(seconds for _, seconds in crowded), 1),
             "memory_before_mb": before["memory_mb"],
+            "memory_tenth_mb": tenth["memory_mb"],
             "memory_half_mb": middle["memory_mb"],
             "memory_after_mb": after["memory_mb"],
         }
@@ -123,4 +128,4 @@ def _phone_photo(sample: bytes) -> bytes:
 
 
 if __name__ == "__main__":
-    main(run, __doc__)
+    main(run, __doc__, requests=2000, crowd=200)

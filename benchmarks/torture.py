@@ -229,6 +229,9 @@ class Trial:
         ended = self._run(job, *(job.again if begun else job.repair))
         if begun and ended.status == 1 and "is damaged" in ended.said:  # as it should say; then it is begun again
             ended = self._run(job, *job.repair)
+        if ended.status == 1 and "is not a bundle: choose another name, or move it away" in ended.said:
+            job.place.unlink()  # its first bytes are damaged: what may be somebody else's file is not overwritten
+            ended = self._run(job, *job.repair)
         if ended.status:
             raise Lost(f"{how}: running again ended with {ended.status}: {_last(ended.said)}")
         self._look(job, f"{how}, then run again", {self.references[job.name].after})

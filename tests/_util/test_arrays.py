@@ -31,3 +31,22 @@ def test_a_file_of_another_kind_is_not_read(tmp_path):
     assert len(stored_checksum(tmp_path / "file", "test")) == 64 and stored_checksum(tmp_path / "file", "else") is None
     with pytest.raises(ValueError, match="does not begin as a bundle does"):
         read_arrays(tmp_path / "file", "bundle")
+
+
+def test_a_file_that_is_replaced_while_it_is_read_is_read_as_it_was(tmp_path, monkeypatch):
+    """A reader that opens the name twice has the checksum of the old file and the content of the new one."""
+    path, read_start = tmp_path / "file", array_files._read_start
+
+    def then_replace(*arguments):
+        start = read_start(*arguments)
+        write_arrays(path, "test", {"a": np.ones(3)}, "new")
+        return start
+
+    for large in (2**30, 0):  # read, and mapped
+        monkeypatch.setattr(array_files, "LARGE", large)
+        write_arrays(path, "test", {"a": np.zeros(3)}, "old")
+        monkeypatch.setattr(array_files, "_read_start", then_replace)
+        records, arrays = read_arrays(path, "test", map_large=True)
+        monkeypatch.setattr(array_files, "_read_start", read_start)
+        assert records == "old" and arrays["a"].tolist() == [0, 0, 0]
+    assert read_arrays(path, "test")[0] == "new"

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -77,11 +78,12 @@ def read_arrays(
 
     `map_large`: map the largest arrays of a large file, so that they take up memory only where they are used.
     """
-    with open(path, "rb") as file:
+    with open(path, "rb") as file:  # once: by its name it may be another file the next moment
         before, checksum = _read_start(file, kind)
-    # A small file is read once; what is mapped may be larger than memory.
-    large = map_large and path.stat().st_size > LARGE
-    content = np.memmap(path, np.uint8, "r") if large else np.fromfile(path, np.uint8)
+        # A small file is read once; what is mapped may be larger than memory.
+        large = map_large and os.fstat(file.fileno()).st_size > LARGE
+        file.seek(0)
+        content: np.ndarray = np.memmap(file, np.uint8, "r") if large else np.fromfile(file, np.uint8)
     if verify:
         digest = hashlib.sha256(before + ZEROS.encode())
         digest.update(content[len(before) + len(ZEROS) :].data)

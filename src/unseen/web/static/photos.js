@@ -2,7 +2,7 @@
 
 import * as api from "./api.js";
 import { erase, shrink } from "./pictures.js";
-import { emit, goBack, info, loadBundles, on, ranking, settle, state } from "./state.js";
+import { emit, goBack, info, knowledge, loadBundles, on, ranking, settle, state } from "./state.js";
 import { announce, focusOn, notify } from "./ui.js";
 import { unreadable, verdictText } from "./words.js";
 
@@ -22,7 +22,7 @@ function makePhoto(file, name) {
     url: URL.createObjectURL(file),
     state: "waiting", // waiting, done, failed
     progress: null, // 0 to 1 while it is sent
-    answer: null, // {verdict, guesses, labels, lit, calibrated}
+    answer: null, // {verdict, guesses, labels, lit, calibrated, from}
     watched: [],
     selected: null, // id of the guess whose reasons are shown
     judged: null, // right or wrong, by the person
@@ -92,7 +92,7 @@ function heard({ classes, listed }) {
 
 function take(photo, { token, watched, verdict, guesses, labels, lit, calibrated }) {
   Object.assign(photo, { token, watched, state: "done", error: null, erased: null });
-  photo.answer = { verdict, guesses, labels, lit, calibrated };
+  photo.answer = { verdict, guesses, labels, lit, calibrated, from: knowledge() };
   if (!guesses.some((guess) => guess.id === photo.selected)) photo.selected = null;
   store(photo);
 }

@@ -115,7 +115,7 @@ function Card({ photo }) {
     ${done &&
     !playing &&
     html`<div class="below" ref=${whyPanel}>
-      ${(guess ?? told) && html`<${Why} key=${(guess ?? told).id} guess=${guess ?? told} id=${`why-${photo.key}`} />`}
+      ${(guess ?? told) && html`<${Why} key=${(guess ?? told).id} guess=${guess ?? told} from=${answer.from} id=${`why-${photo.key}`} />`}
       <figure class="map-frame">
         <figcaption>
           <h3>Where it is on the map of everything</h3>

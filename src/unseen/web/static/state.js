@@ -54,6 +54,13 @@ export const among = () => (state.candidates.kind === "list" ? namesOf(state.can
 /** Favouring only matters where classes of both sorts compete. */
 export const competes = () => ["any", "branch", "list"].includes(state.candidates.kind);
 
+/** What an answer comes from: reasons are asked for with the same, and again once another answer is there. */
+export function knowledge() {
+  const { added, taught } = info();
+  const learned = [added.map(({ id }) => id), taught.map(({ id, photos }) => [id, photos])];
+  return { run: state.run, bundle: state.bundle, among: among(), learned };
+}
+
 /** What a question to the server says of the settings. */
 export function ranking() {
   const shift = competes() && state.balance !== 0 ? state.balance * info().reach : null;

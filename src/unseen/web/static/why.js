@@ -1,30 +1,26 @@
 // How a class that was never shown can be known: in words, and the relatives that it borrows from as a small tree.
 
 import * as api from "./api.js";
-import { among, info, state } from "./state.js";
+import { knowledge, state } from "./state.js";
 import { exploreLink, html, mark, skeleton, support, useAnswer, useEffect, useRef, useState } from "./ui.js";
 import { shown } from "./words.js";
 
-const reasons = new Map(); // [run, model, list, id] -> promise of the explanation
+const reasons = new Map(); // [what it comes from, id] -> promise of the explanation
 
-export function explain(id) {
-  const { added, taught } = info();
-  const photos = taught.reduce((sum, one) => sum + one.photos, 0);
-  const key = JSON.stringify([state.run, state.bundle, among(), id, added.length, photos]);
+export function explain(id, from = knowledge()) {
+  const key = JSON.stringify([from, id]);
   if (!reasons.has(key)) {
-    const promise = api.explain(id, { bundle: state.bundle, among: among() });
+    const promise = api.explain(id, from);
     promise.catch(() => reasons.delete(key)); // asked again next time
     reasons.set(key, promise);
   }
   return reasons.get(key);
 }
 
-/** The reasons for a guess. */
-export function Why({ guess, id }) {
-  const { added, taught } = info();
-  const [why, error] = useAnswer(JSON.stringify([state.run, state.bundle, among(), guess.id, added, taught]), () =>
-    explain(guess.id),
-  );
+/** The reasons for a guess; of an answer by an earlier run of the server, which is asked again, not yet. */
+export function Why({ guess, from, id }) {
+  const key = from?.run === state.run ? JSON.stringify([from, guess.id]) : null;
+  const [why, error] = useAnswer(key, () => explain(guess.id, from));
   const never = guess.training === "never shown";
   return html`<section class="why" id=${id} aria-label="Why">
     <h3>${never ? `How can it know ${guess.title}, which it was never shown?` : `How does it know ${guess.title}?`}</h3>
