@@ -181,10 +181,16 @@ def _print(text: str) -> None:
     unseen compare --photos photos/ --methods kin,dgp,sgcn --vectors glove,text,looks,glove+text+looks
     unseen compare --photos photos/ --methods kin,structural --network efficientnet-lite0,resnet50
     unseen compare --photos photos/ --lists --markdown lists.md
+    unseen compare --ranks docs/results/comparison-ranks.csv.gz
     """,
 )
 def compare(
-    photos: Annotated[Path, Option(help="A folder with unseen/, and perhaps seen-train/ and seen-val/, by id.")],
+    photos: Annotated[
+        Path | None, Option(help="A folder with unseen/, and perhaps seen-train/ and seen-val/, by id.")
+    ] = None,
+    ranks: Annotated[
+        Path | None, Option(help="Compute the table and its tests from the ranks of such a run, without photos.")
+    ] = None,
     methods: Annotated[str | None, Option(help="Names, or name:vectors, with commas; by default all.")] = None,
     epochs: Annotated[int, Option(min=1, help="Epochs of the graph networks.")] = 300,
     gcnz_epochs: Annotated[int, Option(min=1, help="Epochs of GCNZ, which is slow.")] = 100,
@@ -195,7 +201,9 @@ def compare(
     draws: Annotated[int, Option(min=1, help="How often lists and taught photos are drawn, with --lists.")] = 10,
     out: Annotated[Path, Option(help="Where bundles and features are kept.")] = Path("runs/compare"),
     average: Annotated[str, Option(help="class or image.")] = "class",
-    markdown: Annotated[Path | None, Option(help="Write the table there, and figures by class beside it.")] = None,
+    markdown: Annotated[
+        Path | None, Option(help="Write the table there; figures by class and ranks beside it.")
+    ] = None,
     device: options.Device = "auto",
     json_: JsonFlag = False,
 ) -> None:
@@ -206,10 +214,16 @@ def compare(
     from unseen.paper.compare import compare as run
     from unseen.paper.lists import METHODS, list_page, list_table, measure_lists
     from unseen.paper.plots import draw_lists, draw_verdicts
+    from unseen.paper.ranks import write_ranks
     from unseen.paper.trainings import Trainings
 
     if average not in ("class", "image"):
         raise UnseenError(f"--average is class or image, not {average!r}")
+    if ranks is not None:
+        _compare_again(ranks, average, json_)
+        return
+    if photos is None:
+        raise UnseenError("name a folder of photos with --photos, or the ranks of an earlier run with --ranks")
     usual = list(METHODS) if lists else method_names()
     names = [name.strip() for name in methods.split(",")] if methods else usual
     if vectors is not None:
@@ -236,9 +250,30 @@ def compare(
         write_atomically(markdown, page(rows, average, trainings, names, networks).encode())
         lines = "\n".join(",".join(line) for line in by_class_lines(rows))
         write_atomically(markdown.with_suffix(".csv"), f"{lines}\n".encode())
+        write_atomically(markdown.with_name(f"{markdown.stem}-ranks.csv.gz"), write_ranks(rows))
         for name, drawn in draw_verdicts(named_verdicts(rows)).items():
             write_atomically(markdown.parent / "plots" / f"{name}.svg", drawn)
-    emit({"average": average, "methods": rows}, json_, lambda: _show_comparison(rows, average))
+    figures = [{key: value for key, value in row.items() if key != "ranks"} for row in rows]
+    emit({"average": average, "methods": figures}, json_, lambda: _show_comparison(rows, average))
+
+
+def _compare_again(ranks: Path, average: str, json_: bool) -> None:
+    """The table and the tests of a comparison, from its ranks."""
+    from unseen.paper.compare import HITS, paired_tests
+    from unseen.paper.ranks import read_ranks
+    from unseen.training.default import DEFAULT_METHOD
+
+    rows = read_ranks(ranks)
+    tests = {hit: paired_tests(rows, hit) for hit in HITS}
+
+    def show() -> None:
+        _show_comparison(rows, average)
+        for hit, (header, *cells) in tests.items():
+            if cells:
+                show_figures(header, [[cell.replace("**", "") for cell in line] for line in cells],
+                             f"{DEFAULT_METHOD} against every other row, {hit}, with p in brackets")  # fmt: skip
+
+    emit({"average": average, "methods": rows, "tests": tests}, json_, show)
 
 
 def _show_comparison(rows: list[dict[str, Any]], average: str) -> None:

@@ -13,6 +13,7 @@ from unseen.answers.candidates import AUTHORS_LISTS
 from unseen.bundle import Bundle
 from unseen.bundle.file import is_bundle
 from unseen.evaluation.protocol import Evaluation, evaluate, evaluate_lists
+from unseen.evaluation.table import RanksTable
 from unseen.methods import get_method, method_names
 from unseen.model import Model
 from unseen.paper.claims import LEVEL, holm, sign_flip
@@ -24,7 +25,9 @@ from unseen.training.default import DEFAULT_METHOD
 
 MISSING = "–"
 NOVEL = "novel&folder"  # classes with photos that have nothing seen at or below them, as a list of candidates
-TESTED = (*AUTHORS_LISTS, f"{AUTHORS_LISTS[0]}+1K", NOVEL)
+BOTH, SEEN = f"{AUTHORS_LISTS[0]}+1K", "seen"  # where seen and unseen photos compete; the seen ones among them
+LISTS = [*(candidates for spec in AUTHORS_LISTS for candidates in (spec, f"{spec}+1K")), NOVEL]
+TESTED = (*AUTHORS_LISTS, BOTH, NOVEL)
 LISTED = {NOVEL: "novel"}  # lists -> their names in tables
 CONFIDENCE = 0.9
 RIGHT = 90.0  # per cent: where information is compared
@@ -70,10 +73,11 @@ def measure(trainings: Trainings, row: Row, verdicts: bool = True) -> dict[str, 
         "seconds": model.bundle.training.seconds,
         "coverage": {},
         "by_class": {},
+        "ranks": {},
     }
-    lists = [*(candidates for spec in AUTHORS_LISTS for candidates in (spec, f"{spec}+1K")), NOVEL]
-    results = evaluate_lists(model, photos, [level.candidates(spec) for spec in lists], confidence=None)
-    for spec, result in zip(lists, results, strict=True):
+    results = evaluate_lists(model, photos, [level.candidates(spec) for spec in LISTS], confidence=None)
+    for spec, result in zip(LISTS, results, strict=True):
+        entry["ranks"][spec] = _ranks_of(result.table)
         entry[spec] = {"image": result.image, "class": result.class_}
         entry["coverage"][spec] = [result.classes, result.listed_classes, result.images]
         if spec in TESTED:
@@ -81,11 +85,18 @@ def measure(trainings: Trainings, row: Row, verdicts: bool = True) -> dict[str, 
             entry["by_class"][spec] = {key: {id: row[key] for id, row in by_class.items()} for key in ("photos", *HITS)}
     if level.seen_val is not None:
         both = [photos, trainings.store(model, level.seen_val)]
-        generalised = evaluate(model, both, level.candidates("2-hops+1K"), confidence=None).generalised
-        entry["generalised"] = generalised["class"] if generalised else None
+        result = evaluate(model, both, level.candidates(BOTH), confidence=None)
+        entry["ranks"][SEEN] = _ranks_of(result.table, result.table.seen)
+        entry["generalised"] = result.generalised["class"] if result.generalised else None
     if verdicts:
         entry["verdict"] = measure_verdicts(trainings, row)
     return entry
+
+
+def _ranks_of(table: RanksTable, of: np.ndarray | slice = slice(None)) -> dict[str, list[Any]]:
+    rows = table.rows[of]
+    ids = [table.hierarchy.ids[row] for row in rows["class"]]
+    return {"class": ids, "greater": rows["greater"].tolist(), "equal": rows["equal"].tolist()}
 
 
 def measure_verdicts(trainings: Trainings, row: Row) -> dict[str, Any] | None:
@@ -162,7 +173,7 @@ def table(rows: Sequence[dict[str, Any]], average: str = "class") -> list[list[s
         line += [_number(row[f"{spec}+1K"][average].get("hit@1")) for spec in AUTHORS_LISTS]
         both: dict[str, float] = row.get("generalised") or {}
         line += [_number(both.get(key)) for key in ("seen", "unseen", "harmonic")]
-        line += [_number(both.get("ausuc"), 3), f"{row['seconds']:.1f}"]
+        line += [_number(both.get("ausuc"), 3), _number(row["seconds"])]
         cells.append(line)
     return cells
 
