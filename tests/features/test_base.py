@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import zipfile
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
@@ -9,6 +11,7 @@ from scipy.sparse import csr_matrix
 from unseen.errors import UnseenError
 from unseen.features import Features
 from unseen.features.base import FeatureArrays, check_matrix, read_arrays
+from unseen.networks.loading import load_network
 
 ROWS = np.arange(12, dtype=np.float64).reshape(4, 3)
 LABELS = ["cat", "dog", "cat", "emu"]
@@ -80,8 +83,6 @@ def test_what_is_no_matrix_is_refused():
 
 
 def test_an_archive_that_would_fill_memory_is_refused_and_so_are_numbers_that_overflow(tmp_path):
-    import zipfile
-
     with (
         zipfile.ZipFile(tmp_path / "bomb.npz", "w", zipfile.ZIP_DEFLATED) as archive,
         archive.open("x.npy", "w") as out,
@@ -93,3 +94,16 @@ def test_an_archive_that_would_fill_memory_is_refused_and_so_are_numbers_that_ov
     np.save(tmp_path / "large.npy", np.full((2, 3), 3e38, np.float32))
     with pytest.raises(UnseenError, match="a number is beyond 1e"):
         read_arrays(tmp_path / "large.npy")
+
+
+def test_a_forged_header_is_a_clear_error(tmp_path):
+    np.save(tmp_path / "a.npy", np.zeros((3, 4), np.float32))
+    forged = (tmp_path / "a.npy").read_bytes().replace(b"False, 'shape'", b"False,B'shape'")
+    (tmp_path / "a.npy").write_bytes(forged)
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+        archive.writestr("features.npy", forged)
+    for name in ("a.npy", "a.npz"):
+        with pytest.raises(UnseenError, match="its header is damaged"):
+            read_arrays(tmp_path / name)
+    with pytest.raises(UnseenError, match="its header is damaged"):
+        load_network(f"linear:{tmp_path / 'a.npz'}")

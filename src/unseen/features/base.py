@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from unseen._util.arrays import check_unpacked
+from unseen._util.arrays import load_numpy
 from unseen._util.files import DAMAGE
 from unseen.errors import UnseenError
 
@@ -125,9 +125,8 @@ def read_arrays(path: str | Path, width: int | None = None) -> FeatureArrays:
     """The features of a .npy or .npz file, with labels if it has them; no code in it is ever run."""
     path = Path(path)
     try:
-        check_unpacked(path)
-        loaded = np.load(path, allow_pickle=False)
-        arrays = {"features": loaded} if isinstance(loaded, np.ndarray) else {key: loaded[key] for key in loaded.files}
+        loaded = load_numpy(path)
+        arrays = {"features": loaded} if isinstance(loaded, np.ndarray) else loaded
     except FileNotFoundError:
         raise UnseenError(f"{path}: there is no such file of features.") from None
     except ValueError as error:  # Python objects, or something else than an array

@@ -17,7 +17,7 @@ import torch
 from safetensors import safe_open
 from torch import Tensor
 
-from unseen._util.arrays import check_unpacked
+from unseen._util.arrays import load_numpy
 from unseen._util.files import DAMAGE
 from unseen.errors import UnseenError
 from unseen.networks.base import LayerModule, Network, Options, Weights, load_strictly
@@ -131,9 +131,8 @@ def _read(path: Path) -> dict[str, Any]:
         raise UnseenError(f"{path}: a linear classifier is read from .npz or .safetensors. Save one: {SAVE}.")
     try:
         if path.suffix == ".npz":
-            check_unpacked(path)
-            with np.load(path, allow_pickle=False) as file:
-                return dict(file)
+            loaded = load_numpy(path)
+            return loaded if isinstance(loaded, dict) else {}
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
             tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
