@@ -64,3 +64,16 @@ def test_classes_are_dropped_only_when_told_to_and_aloud(photos, here, unseen):
     done = unseen("features", "--images", "others", *options, "--prune", "--json")
     assert done.code == 0 and (done.json["photos"], done.json["pruned"], done.json["kept"]) == (1, 3, 0)
     assert "not in others, dropped from the store." in " ".join(done.err.split())
+
+
+def test_a_list_with_classes_is_evaluated_as_its_folder_is(photos, here, unseen):
+    lines = [f"photos/{id}/a.png\t{id}" for id in SEEN[:3]]
+    Path("list.txt").write_text("\n".join([*lines, f"photos/{SEEN[0]}/b.png\t{SEEN[0]}"]) + "\n")
+    options = ("--candidates", "seen", "--workers", 0, "--trust-code", "--json")
+    folder, listed = (unseen("evaluate", "bundle", "--photos", place, *options) for place in (photos, "list.txt"))
+    assert folder.code == listed.code == 0, listed.err
+    assert folder.json == listed.json and listed.json["images"] == 3 and listed.json["unreadable"] == 1
+    Path("list.txt").write_text("photo.png\tzebra crossing\n")
+    done = unseen("evaluate", "bundle", "--photos", "list.txt", *options)
+    told = " ".join(done.err.split())
+    assert done.code == 1 and "no photo is of a class among the candidates" in told and "zebra crossing" in told

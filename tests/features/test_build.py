@@ -17,7 +17,7 @@ from PIL import Image
 from support import tiny_network
 from support.stores import QUIET, contents, picture, rows, watch_reading
 from unseen.errors import UnseenError
-from unseen.features import build, build_store
+from unseen.features import build_store, listing
 from unseen.features.store import FeatureStore
 from unseen.networks.loading import load_network
 from unseen.photos.transforms import PhotoTransform
@@ -182,14 +182,14 @@ def test_another_folder_of_photos_does_not_delete_what_is_in_the_store(tmp_path,
 
 def test_a_class_whose_folder_cannot_be_read_keeps_its_features(tmp_path, folder, network, monkeypatch):
     build_store(folder, tmp_path / "store", network, **QUIET)
-    before, listed = contents(tmp_path / "store"), build.photos_in
+    before, listed = contents(tmp_path / "store"), listing.photos_in
 
     def refuse(place):
         if place.name == "nine":
             raise UnseenError(f"{place}: cannot be read as a folder (Permission denied).")
         return listed(place)
 
-    monkeypatch.setattr(build, "photos_in", refuse)
+    monkeypatch.setattr(listing, "photos_in", refuse)
     built = build_store(folder, tmp_path / "store", network, prune=True, **QUIET)
     assert built.unlisted == ("nine",) and (built.photos, built.new) == (14, 0)
     assert contents(tmp_path / "store") == before

@@ -10,6 +10,7 @@ from torch import nn
 
 from unseen.errors import UnseenError
 from unseen.features.folders import check_folders
+from unseen.features.listing import list_by_class, places
 from unseen.hierarchy.core import Hierarchy
 from unseen.networks.base import Network
 from unseen.networks.check import check_photos, describe_check, describe_photos
@@ -38,6 +39,11 @@ def photos(tmp_path_factory):
     return folder
 
 
+def by_class(folder, folders=FOLDERS):
+    listing = list_by_class(folder)
+    return {id: places(listing, name) for name, id in folders.items()}
+
+
 def make_network(transform: PhotoTransform | None = None) -> Network:
     """Its class is the shade nearest to a photo's mean, in the units of HALF."""
     net = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(3, 4))
@@ -48,7 +54,7 @@ def make_network(transform: PhotoTransform | None = None) -> Network:
 
 
 def test_the_right_transform_needs_no_word(photos):
-    check = check_photos(make_network(HALF), photos, FOLDERS)
+    check = check_photos(make_network(HALF), by_class(photos))
     assert (check.photos, check.classes, check.accuracy, check.unreadable) == (48, 4, 100.0, 0)
     assert check.better is None and not check.low
     (line,) = describe_check(check)
@@ -58,7 +64,7 @@ def test_the_right_transform_needs_no_word(photos):
 def test_a_wrong_assumption_is_found(photos):
     network = make_network()
     assert network.transform_assumed and "This is an assumption" in describe_photos(network)
-    check = check_photos(network, photos, FOLDERS)
+    check = check_photos(network, by_class(photos))
     assert check.accuracy < 90 and check.better_accuracy == 100.0
     assert PhotoTransform(**check.better) == PhotoTransform(224, mean=(0.5,) * 3, std=(0.5,) * 3)
     assert "warning: with mean 0.5, deviation 0.5 it is right for 100.0 %" in describe_check(check)[1]
@@ -67,7 +73,7 @@ def test_a_wrong_assumption_is_found(photos):
 def test_classes_in_a_wrong_order_are_warned_of(photos):
     right = make_network(HALF)
     wrong = from_module(right.module, list(SHADES)[::-1], HALF)
-    check = check_photos(wrong, photos, FOLDERS)
+    check = check_photos(wrong, by_class(photos))
     assert check.accuracy == 0 and check.better is None and check.low
     assert "far below what it should have" in describe_check(check)[1]
 
@@ -75,10 +81,10 @@ def test_classes_in_a_wrong_order_are_warned_of(photos):
 def test_what_cannot_be_read_is_counted(photos, tmp_path):
     (tmp_path / "white").mkdir()
     (tmp_path / "white" / "notes.txt").write_text("hello")
-    with pytest.raises(UnseenError, match="no readable photo"):
-        check_photos(make_network(HALF), tmp_path, {"white": "white"})
+    with pytest.raises(UnseenError, match="No photo of a class that the network knows can be read"):
+        check_photos(make_network(HALF), by_class(tmp_path, {"white": "white"}))
     Image.new("RGB", (20, 20), "white").save(tmp_path / "white" / "1.png")
-    check = check_photos(make_network(HALF), tmp_path, {"white": "white"})
+    check = check_photos(make_network(HALF), by_class(tmp_path, {"white": "white"}))
     assert check.unreadable == 1 and "1 of the photos could not be read." in describe_check(check)[-1]
 
 
@@ -87,7 +93,7 @@ def test_photos_of_other_classes_are_refused(tmp_path):
     with pytest.raises(UnseenError, match=r"1 of them are classes of .* not among the network's classes"):
         check_folders(tmp_path, HIERARCHY, set(SHADES), "the network's classes")
     with pytest.raises(UnseenError, match="takes features, no photos"):
-        check_photos(from_linear(np.eye(4), None, list(SHADES)), tmp_path, {"white": "white"})
+        check_photos(from_linear(np.eye(4), None, list(SHADES)), {"white": []})
 
 
 def test_an_assumption_is_a_warning(caplog):

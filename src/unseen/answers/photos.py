@@ -22,10 +22,11 @@ from unseen.bundle.teach import Photos
 from unseen.errors import UnseenError
 from unseen.features.base import check_matrix, is_array_file
 from unseen.features.build import count_workers
-from unseen.features.folders import check_folders, match_folders, open_stored
+from unseen.features.folders import match_folders, match_photos, open_stored
+from unseen.features.listing import places
 from unseen.features.store import FeatureStore
-from unseen.photos import find_photos, photos_in
-from unseen.photos.inputs import is_input, list_inputs
+from unseen.photos import find_photos
+from unseen.photos.inputs import is_glob, is_input, list_inputs
 from unseen.photos.reading import Source, UnreadablePhoto, fingerprint, fingerprint_rows
 
 if TYPE_CHECKING:
@@ -51,8 +52,7 @@ def several_photos(photos: Any) -> Iterable[Source] | None:
     """What a user gives, as photos one by one: an iterable, an array or tensor of photos, a folder or an input; None
     for a single photo."""
     if isinstance(photos, (str, os.PathLike)):
-        is_glob = any(sign in os.fspath(photos) for sign in "*?[") and not os.path.exists(photos)
-        several = is_glob or is_input(photos) or os.path.isdir(photos)
+        several = is_glob(photos) or is_input(photos) or os.path.isdir(photos)
         return [item.source for item in list_inputs([photos])] if several else None
     if hasattr(photos, "ndim"):
         return list(photos) if photos.ndim == 4 else None
@@ -169,21 +169,22 @@ def read_one_class(model: Model, photos: Source | Iterable[Source]) -> Photos:
 
 
 def read_by_class(model: Model, source: str | Path) -> PhotosByClass:
-    """The photos source/<class id or name>/*, or features with labels: a feature store, or .npz with `features` and
-    `labels`. Refused where nothing is of a class of the bundle, or no photo can be read."""
+    """The photos source/<class id or name>/*, those of an input that says their classes (`features.listing`), or
+    features with labels: a feature store, or .npz with `features` and `labels`. Refused where nothing is of a class of
+    the bundle, or no photo can be read."""
     class_ids = {model.bundle.ids[row] for row in np.flatnonzero(model.bundle.is_class)}
     if is_array_file(source) or FeatureStore.is_store(source):
         return _read_features(model, source, class_ids)
-    matched = check_folders(source, model.bundle.hierarchy, class_ids, "the bundle's classes")
-    result, place = PhotosByClass(), Path(source)
-    result.skipped = sorted(item.name for item in place.iterdir() if item.is_dir() and item.name not in matched)
+    listing, matched = match_photos(source, model.bundle.hierarchy, class_ids, "the bundle's classes")
+    result = PhotosByClass(skipped=sorted(set(listing.classes()) - set(matched)))
     for name, id in matched.items():
-        paths = [place / name / file for file in photos_in(place / name)]
-        read = model.look_at(paths)
+        photos = places(listing, name)
+        read = model.look_at(photos)
         result.unreadable += read.unreadable.values()
-        readable = [path for at, path in enumerate(paths) if at not in read.unreadable]
-        if readable:
-            result.add(id, read.matrix, [fingerprint(path) for path in readable])
+        readable = [photo for at, photo in enumerate(photos) if at not in read.unreadable]
+        if readable:  # in a tar file a photo has the fingerprint that it would have as a file
+            content = (photo.read() if hasattr(photo, "read") else photo for photo in readable)
+            result.add(id, read.matrix, [fingerprint(photo) for photo in content])
     if not result.photos:
         first = result.unreadable[0] if result.unreadable else None
         why = f"{first.photo}: {first.why}" if first else "the folders are empty."

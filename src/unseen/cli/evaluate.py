@@ -19,19 +19,23 @@ from unseen.errors import UnseenError
     "evaluate",
     examples="""
     unseen evaluate my-bundle --photos photos/unseen --candidates 2-hops
+    unseen evaluate my-bundle --photos photos/unseen --candidates goz-test.txt-seen
     unseen evaluate calibrated --photos photos/unseen --candidates any --confidence 0.9
     unseen evaluate my-bundle --photos photos/unseen --candidates all --with-seen
     unseen evaluate my-bundle --photos photos/seen-val --candidates 2-hops --with-seen
     unseen evaluate my-bundle --photos photos/unseen --photos photos/seen-val --candidates 2-hops+1K --seen-shift 0.5
     unseen evaluate calibrated --photos photos/unseen --photos photos/seen-val --candidates 2-hops+1K --novelty auto
     unseen evaluate sounds --features hidden.npz --candidates unseen
+    unseen evaluate my-bundle --photos labelled.txt --candidates unseen
     unseen evaluate my-bundle --photos photos/unseen --candidates hops:2 --ties pessimistic --json
     torchrun --nproc-per-node 8 -m unseen evaluate my-bundle --photos features --candidates all --json
     """,
 )
 def evaluate(
     bundle: options.Bundle,
-    photos: Annotated[list[Path] | None, Option(help="DIR/<id or name>/* or a feature store; repeatable.")] = None,
+    photos: Annotated[
+        list[str] | None, Option(help=f"{options.BY_CLASS_HELP}, or a feature store; repeatable.")
+    ] = None,
     features: options.Features = None,
     candidates: Annotated[
         str | None, Option(help=f"{options.CANDIDATES_HELP}. By default unseen; in your own hierarchy unseen&leaves.")
@@ -61,7 +65,7 @@ def evaluate(
     from unseen.evaluation.table import check_table_path
     from unseen.model import load
 
-    sources = [*(photos or []), *([features] if features else [])]
+    sources: list[str | Path] = [*(photos or []), *([features] if features else [])]
     if not sources:
         raise typer.BadParameter("name the photos with --photos DIR, or features with --features FILE")
     if table is not None:
@@ -155,12 +159,13 @@ def _show_verdicts(result) -> None:
     examples="""
     unseen features --photos imagenet/train --out train-features
     unseen features --photos photos/ --out photo-features --bundle my-bundle --precision fp32
+    unseen features --photos 'shards/*.tar' --out shard-features
     unseen features --photos photos/ --out other-features --network timm/resnet50.a1_in1k --device cuda --batch 256
     torchrun --nproc-per-node 8 -m unseen features --photos imagenet/fall11 --out all-features
     """,
 )
 def features(
-    photos: Annotated[Path, Option(help="Photos by class: DIR/<id>/*.")],
+    photos: Annotated[str, Option(help=f"{options.BY_CLASS_HELP}.")],
     out: Annotated[Path, Option(help="The feature store, a folder. An existing one is completed or updated.")],
     network: options.Network = "efficientnet-lite0",
     bundle: Annotated[Path | None, Option(help="Use the network of this bundle, finetuned or not.")] = None,
@@ -177,7 +182,7 @@ def features(
     device: options.Device = "auto",
     json_: JsonFlag = False,
 ) -> None:
-    """Compute the features of a folder of photos once and keep them.
+    """Compute the features of photos by class once and keep them.
 
     It can be interrupted, and photos can be added: run it again, and only what is missing is computed. A class whose
     folder is gone stays in the store, unless --prune drops it.

@@ -40,7 +40,9 @@ def add(
     definition: Annotated[str, Option(help="What it is, in a sentence.")] = "",
     looks: Annotated[str, Option(help="What it looks like in photos: shape, colours, parts, setting.")] = "",
     csv: Annotated[Path | None, Option(help="Many classes: a CSV with id,name,parent[,definition,looks].")] = None,
-    photos: Annotated[Path | None, Option(help="Photos to teach it with; with --csv, DIR/<id or name>/*.")] = None,
+    photos: Annotated[
+        str | None, Option(help=f"To teach it with: a photo, a folder, or a list. With --csv: {options.BY_CLASS_HELP}.")
+    ] = None,
     vectors: Annotated[Path | None, Option(help="The bundle's file of word vectors, if it has moved.")] = None,
     overwrite: options.Overwrite = False,
     trust_code: options.TrustCode = False,
@@ -122,7 +124,7 @@ def rename(
     emit({"bundle": str(out), "id": id, "names": name}, json_, lambda: stdout.print(done))
 
 
-def _taught(bundle, nodes, photos: Path, by_class: bool):
+def _taught(bundle, nodes, photos: str, by_class: bool):
     """The bundle with its new classes taught: one by all photos of a folder, several by a folder each."""
     from unseen.answers.photos import read_by_class, read_one_class
     from unseen.bundle.teach import teach
@@ -191,6 +193,7 @@ def _show(added: list[dict], out: Path, most: int = 20) -> None:
     "teach",
     examples="""
     unseen teach my-bundle --photos photos --out taught
+    unseen teach my-bundle --photos labelled.txt --out taught
     unseen teach sounds --features clips.npz --out taught
     unseen teach taught --forget labradoodle --out taught
     """,
@@ -198,7 +201,7 @@ def _show(added: list[dict], out: Path, most: int = 20) -> None:
 def teach(
     bundle: options.Bundle,
     out: options.Out,
-    photos: Annotated[Path | None, Option(help="Photos as DIR/<class id or name>/*.")] = None,
+    photos: Annotated[str | None, Option(help=f"{options.BY_CLASS_HELP}.")] = None,
     features: options.Features = None,
     forget: Annotated[list[str] | None, Option(help="A class that forgets its photos; repeatable.")] = None,
     overwrite: options.Overwrite = False,
@@ -254,7 +257,7 @@ def tell_about(given: PhotosByClass, new: int) -> None:
     for item in given.unreadable:
         tell(f"unreadable {item.photo}: {item.why}")
     if given.skipped:
-        tell(f"{len(given.skipped):,} folders are not named after a class of the bundle: {list_some(given.skipped)}")
+        tell(f"{len(given.skipped):,} folders or labels are not of a class of the bundle: {list_some(given.skipped)}")
     known = sum(len(photos.checksums) for photos in given.photos.values()) - new
     if known:
         tell(f"{known:,} photos were taught before and do not count again")

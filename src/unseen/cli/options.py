@@ -26,6 +26,7 @@ Restart = Annotated[bool, Option("--overwrite/--no-overwrite", help="Replace wha
 Device = Annotated[str, Option(help="auto, cpu, cuda, cuda:1, mps.")]
 TrustCode = Annotated[bool, Option("--trust-code", help="Let the bundle import a module of your own that it names.")]
 
+BY_CLASS_HELP = "Photos by class: DIR/<id or name>/*, LIST.txt, .parquet, .tar, a quoted glob, a URL"
 CANDIDATES_HELP = (
     "any, unseen, novel (nothing seen at or below), seen, own (what you added), leaves, person, folder (in evaluate), "
     "hops:N, subtree:NAME, 2-hops, 3-hops, all, awa2-test, a file of ids or names, or the CSV that you added; joined "

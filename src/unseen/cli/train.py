@@ -47,7 +47,9 @@ def train(
     layer: options.Layer = None,
     weights: options.Weights = None,
     transform: options.Transform = None,
-    check_photos: Annotated[Path | None, Option(help="Photos by class to check the network's accuracy on.")] = None,
+    check_photos: Annotated[
+        str | None, Option(help=f"To check the network's accuracy on. {options.BY_CLASS_HELP}.")
+    ] = None,
     epochs: Annotated[int | None, Option(min=1, help="Epochs, for the methods that have any.")] = None,
     setting: Annotated[list[str] | None, Option("--set", help="A setting of the method, name=value.")] = None,
     seed: options.Seed = 0,
@@ -72,13 +74,17 @@ def train(
     emit(summary(bundle, checked), json_, lambda: _show(bundle))
 
 
-def _check(network: Network, photos: Path, hierarchy: Hierarchy) -> dict[str, Any]:
+def _check(network: Network, photos: str, hierarchy: Hierarchy) -> dict[str, Any]:
     """The network's accuracy on a sample of photos, reported on standard error."""
-    from unseen.features.folders import check_folders
+    from unseen.features.folders import match_photos
+    from unseen.features.listing import places
     from unseen.networks.check import check_photos, describe_check
 
-    folders = check_folders(photos, hierarchy, set(network.class_ids), "the network's classes")
-    check = check_photos(network, photos, folders)
+    listing, matched = match_photos(photos, hierarchy, set(network.class_ids), "the network's classes")
+    by_class: dict[str, list[Any]] = {}
+    for name, id in matched.items():
+        by_class.setdefault(id, []).extend(places(listing, name))
+    check = check_photos(network, by_class)
     for line in describe_check(check):
         tell(line)
     return {key: value for key, value in check._asdict().items() if value is not None}
@@ -192,7 +198,9 @@ def _show_finetuned(result: dict) -> None:
 )
 def calibrate(
     bundle: options.Bundle,
-    photos: Annotated[Path, Option(help="Photos of seen classes: DIR/<id or name>/*, a feature store, or .npz.")],
+    photos: Annotated[
+        str, Option(help=f"{options.BY_CLASS_HELP}, a feature store, or .npz. Photos of seen classes are used.")
+    ],
     out: options.Out,
     settings: CalibrateSettings,
     overwrite: options.Overwrite = False,

@@ -29,9 +29,10 @@ from unseen._util.processes import Processes, shared, watch_workers
 from unseen._util.run import Bar, progress
 from unseen.errors import UnseenError
 from unseen.features import store as stores
+from unseen.features.listing import ClassFolders, Listing, list_by_class
 from unseen.features.store import PRECISIONS, Block, Damaged, FeatureStore, Source, block_paths, find_block
 from unseen.networks.base import Network
-from unseen.photos import UnreadablePhoto, list_classes, photos_in
+from unseen.photos import UnreadablePhoto
 from unseen.photos.transforms import PhotoTransform
 
 BATCH_ON_CPU, BATCH_ON_GPU = 16, 128
@@ -76,7 +77,8 @@ def build_store(
     a class without a folder stays, unless `prune` drops it, and so does one whose folder cannot be read.
 
     Args:
-        photos: A folder with a folder of photos for each class.
+        photos: A folder with a folder of photos for each class; or a list, a parquet file, a tar file, a glob or a
+            URL, where `unseen.features.listing` says how each photo has its class.
         out: The folder of the store.
         network: The network, which makes D features of a photo.
         precision: fp16 (default) or fp32.
@@ -95,7 +97,7 @@ def build_store(
     ...     print(features.shape, class_ids, paths)
     (1, 3) ['lime'] ['lime/1.jpg']
     """
-    photos, out, started = Path(photos), Path(out), time.monotonic()
+    listing, out, started = list_by_class(photos), Path(out), time.monotonic()
     if not network.takes_photos:
         raise UnseenError(f"{network.name} is a layer over features that come from elsewhere: it takes no photos.")
     if batch is None:
@@ -103,10 +105,10 @@ def build_store(
     if batch < 1 or (workers or 0) < 0:
         raise UnseenError(f"batch must be an integer of at least 1, and workers of at least 0: {batch}, {workers}.")
     with Processes(str(network.device)) as processes, ExitStack() as stack:
-        classes, kind, names = _on_first(processes, lambda: _prepare(photos, out, network, precision, stack))
+        classes, kind, names = _on_first(processes, lambda: _prepare(listing, out, network, precision, stack))
         mine = classes[processes.rank :: processes.world]
         with progress("Reading photos", len(mine)) as bar:
-            builder = _Builder(photos, out, network, kind, names, retry_unreadable)
+            builder = _Builder(listing, out, network, kind, names, retry_unreadable)
             builder.run(mine, batch, count_workers(workers), bar)
         parts = processes.gather((builder.made, builder.new, builder.unlisted))
         made = {id: content for part, _, _ in parts for id, content in part.items()}
@@ -134,14 +136,14 @@ def _on_first(processes: Processes, job: Callable[[], Any]) -> Any:
 
 
 def _prepare(
-    photos: Path, out: Path, network: Network, precision: str | None, stack: ExitStack
+    listing: Listing, out: Path, network: Network, precision: str | None, stack: ExitStack
 ) -> tuple[list[str], str, Names]:
-    """Begin or reopen the store and lock it: the classes of `photos`, the precision, and the blocks of the store."""
-    classes = list_classes(photos)
+    """Begin or reopen the store and lock it: the classes of the photos, the precision, and the blocks of the store."""
+    classes = listing.classes()
     if precision not in (None, *PRECISIONS):
         raise UnseenError(f"precision must be {' or '.join(PRECISIONS)}, not {precision!r}.")
-    if out.resolve().parent == photos.resolve():
-        raise UnseenError(f"{out}: is one of the class folders of {photos}. Choose a folder elsewhere.")
+    if isinstance(listing, ClassFolders) and out.resolve().parent == listing.folder.resolve():
+        raise UnseenError(f"{out}: is one of the class folders of {listing.folder}. Choose a folder elsewhere.")
     empty = out.is_dir() and all(item.name.startswith((".unseen-", "lock")) for item in out.iterdir())
     if out.exists() and not empty and not FeatureStore.is_store(out):  # asked last: another process may have made it
         raise UnseenError(f"{out}: is neither empty nor a feature store. Choose another folder.")
@@ -250,8 +252,8 @@ class _Draft:
 class _Builder:
     """One process's share of the classes."""
 
-    def __init__(self, photos: Path, out: Path, network: Network, precision: str, names: Names, retry: bool):
-        self.photos, self.out, self.network, self.names, self.retry = photos, out, network, names, retry
+    def __init__(self, listing: Listing, out: Path, network: Network, precision: str, names: Names, retry: bool):
+        self.listing, self.out, self.network, self.names, self.retry = listing, out, network, names, retry
         self.dtype, self.mark = PRECISIONS[precision], stores.mark_network(network)
         self.made: dict[str, Content] = {}
         self.unlisted: list[str] = []
@@ -280,18 +282,18 @@ class _Builder:
 
         watch_workers(read, KEEP_GOING)
 
-    def _batches(self, classes: list[str], size: int) -> Iterator[list[str]]:
-        """Paths of the photos to read; planned one class at a time, as the workers need them."""
+    def _batches(self, classes: list[str], size: int) -> Iterator[list[Any]]:
+        """The photos to read, paths or what reads them; planned one class at a time, as the workers need them."""
         rows = chain.from_iterable(map(self._plan, classes))
         while places := list(islice(rows, size)):
             self._asked.append(places)
-            yield [os.path.join(self.photos, draft.class_id, draft.sources[row].name) for draft, row in places]
+            yield [self.listing.place(draft.class_id, draft.sources[row].name) for draft, row in places]
 
     def _plan(self, class_id: str) -> Iterator[tuple[_Draft, int]]:
         """Compare a class's photos with its blocks, keep what fits, and yield the photos to read."""
         self.bar.advance(1)
         content = self.made[class_id] = Content()
-        sources, broken = list_sources(self.photos / class_id)
+        sources, broken = self.listing.sources(class_id)
         if "" in broken and (had := _stored(self.out, class_id, self.names)).photos:  # the folder cannot be read
             self.made[class_id] = had
             self.unlisted.append(class_id)
@@ -341,23 +343,6 @@ class _Builder:
         self.made[draft.class_id].add(path, block)
 
 
-def list_sources(folder: Path) -> tuple[list[Source], dict[str, str]]:
-    """The files of a class folder, sorted by name, and why some cannot be examined; "" stands for the folder."""
-    try:
-        names = photos_in(folder)
-    except UnseenError as error:
-        return [Source("", -1, -1)], {"": str(error).removeprefix(f"{folder}: ")}
-    sources, broken = [], {}
-    for name in names:
-        try:
-            status = os.stat(os.path.join(folder, name))  # pathlib would take longer than the disk
-            sources.append(Source(name, status.st_size, status.st_mtime_ns))
-        except OSError as error:  # a link that leads nowhere or in a circle
-            sources.append(Source(name, -1, -1))
-            broken[name] = f"cannot be opened ({error.strerror})."
-    return sources, broken
-
-
 Read = tuple[torch.Tensor, list[str | None]]  # a batch of photos; for each, the reason if it could not be read
 
 
@@ -375,18 +360,18 @@ def _run_network(network: Network, batches: Iterable[Read]) -> Iterator[tuple[np
 
 
 class _Reader(Dataset):
-    """Paths -> a batch of prepared photos, and for each path the reason if it could not be read; in a worker."""
+    """Photos -> a batch of prepared ones, and for each the reason if it could not be read; in a worker."""
 
     def __init__(self, transform: PhotoTransform, batch: int):
         self.transform, self.batch = transform, batch
 
-    def __getitems__(self, paths: list[str]) -> Read:
+    def __getitems__(self, photos: list[Any]) -> Read:
         # Always a whole batch: networks may round differently for other batch sizes.
         pixels = torch.zeros(self.batch, 3, self.transform.size, self.transform.size)
-        reasons: list[str | None] = [None] * len(paths)
-        for i, path in enumerate(paths):
+        reasons: list[str | None] = [None] * len(photos)
+        for i, photo in enumerate(photos):
             try:
-                pixels[i] = self.transform.open(path)
+                pixels[i] = self.transform.open(photo)
             except Exception as error:  # one odd photo among millions must not end the work
                 known = isinstance(error, UnreadablePhoto)
                 reasons[i] = error.why if known else f"cannot be prepared ({type(error).__name__}: {error})."

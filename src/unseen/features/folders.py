@@ -18,11 +18,13 @@ from unseen._util.names import list_some
 from unseen.data import AWA2_CLASSES as AWA2
 from unseen.errors import UnseenError
 from unseen.features.base import Features, is_array_file, read_arrays
-from unseen.features.build import build_store, list_sources
+from unseen.features.build import build_store
+from unseen.features.listing import Listing, is_labelled_input, list_by_class
 from unseen.features.store import FORMAT, LISTING, FeatureStore, describe_network, digest
 from unseen.hierarchy.core import Hierarchy
 from unseen.hierarchy.search import did_you_mean, near_ids
 from unseen.photos import list_classes
+from unseen.photos.inputs import is_url
 
 if TYPE_CHECKING:
     from unseen.networks.base import Network
@@ -82,12 +84,31 @@ def check_folders(folder: str | Path, hierarchy: Hierarchy, wanted: Collection[s
 def check_source(
     source: str | Path | Features, hierarchy: Hierarchy, wanted: Collection[str], what: str
 ) -> dict[str, str] | None:
-    """`check_folders` for a folder of photos, before any is read; None for anything else."""
+    """`match_photos` for a folder of photos or an input, before any is read; None for anything else."""
     if isinstance(source, Features) or is_array_file(source):
         return None
     place = photos_folder(source)
-    is_photos = place.is_dir() and not FeatureStore.is_store(place)
-    return check_folders(place, hierarchy, wanted, what) if is_photos else None
+    is_photos = is_labelled_input(source) or (place.is_dir() and not FeatureStore.is_store(place))
+    return match_photos(source, hierarchy, wanted, what)[1] if is_photos else None
+
+
+def match_photos(
+    source: str | Path, hierarchy: Hierarchy, wanted: Collection[str], what: str
+) -> tuple[Listing, dict[str, str]]:
+    """The photos of a folder or an input by what is said to be their class, and which class that is; an error where
+    none is of the classes `wanted`."""
+    if not is_labelled_input(source):
+        place = photos_folder(source)
+        return list_by_class(place), check_folders(place, hierarchy, wanted, what)
+    listing = list_by_class(source)
+    names = listing.classes()
+    matched = match_folders(names, hierarchy, wanted)
+    if not matched:
+        near = did_you_mean(near_ids(names, hierarchy))
+        raise UnseenError(
+            f"{source}: no photo is of a class among {what}. The classes that it names: {list_some(names, 3)}.{near}"
+        )
+    return listing, matched
 
 
 def open_features(
@@ -97,24 +118,27 @@ def open_features(
     workers: int = 2,
     cache: Path | None = None,
 ) -> Features:
-    """Features as they are, of a feature store, of a file of arrays with `width` features, or of a folder of photos.
+    """Features as they are, of a feature store, of a file of arrays with `width` features, of a folder of photos,
+    or of an input (`features.listing`).
 
-    Those of photos are kept in a store in `cache`, so that only new photos are read. While the folder's listing is the
+    Those of photos are kept in a store in `cache`, so that only new photos are read. While the listing is the
     same as when the store was made, nothing of it is read but the features. `network` is called only if needed.
     """
     if isinstance(source, Features):
         return source
     if is_array_file(source):
         return read_arrays(source, width)
-    place = photos_folder(source)
+    place = source if is_labelled_input(source) else photos_folder(source)
     if FeatureStore.is_store(place):
         return FeatureStore.open(place, network())
-    if not place.is_dir():
+    if not is_labelled_input(place) and not os.path.isdir(place):
         raise UnseenError(f"{place}: there is no such folder of photos or feature store")
-    about = digest([FORMAT, str(place.resolve()), describe_network(network())])
+    there = os.fspath(place) if is_url(os.fspath(place)) else os.path.realpath(place)
+    about = digest([FORMAT, there, describe_network(network())])
     store = (cache or cache_folder() / "features") / about[:16]
     logger.info("features of %s are kept in %s", place, store)
-    listed, listing = store / LISTING, digest([(name, list_sources(place / name)) for name in list_classes(place)])
+    photos = list_by_class(place)
+    listed, listing = store / LISTING, digest([(name, photos.sources(name)) for name in photos.classes()])
     alone = os.environ.get("WORLD_SIZE", "1") == "1"  # processes that share the work must all do the same
     current = alone and FeatureStore.is_store(store) and listed.is_file() and listed.read_text() == listing
     if not current:

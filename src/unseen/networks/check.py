@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, zip_longest
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +16,7 @@ from torch import Tensor
 
 from unseen.errors import UnseenError
 from unseen.networks.base import Network
-from unseen.photos import UnreadablePhoto, photos_in
+from unseen.photos import UnreadablePhoto
 from unseen.photos.transforms import IMAGENET_MEAN, IMAGENET_STD
 
 MAX_PHOTOS = 200
@@ -47,15 +46,15 @@ class Check(NamedTuple):
         return self.accuracy < self.expected - max(FAR, error)
 
 
-def check_photos(network: Network, folder: str | Path, folders: Mapping[str, str], limit: int = MAX_PHOTOS) -> Check:
-    """The accuracy of the network's head on at most `limit` photos `folder/<name>/*`; `folders` is name -> class id.
+def check_photos(network: Network, photos: Mapping[str, Sequence[Any]], limit: int = MAX_PHOTOS) -> Check:
+    """The accuracy of the network's head on at most `limit` photos, which are given by the id of their class.
 
     Where that is far below the network's confidence, or its transform is an assumption, other normalisations are tried:
     one is better if it gains clearly, and more than twice the standard error of the mean difference.
     """
     if not network.takes_photos:
         raise UnseenError("The network takes features, no photos: photos cannot be checked.")
-    pixels, labels, unreadable = _read(network, Path(folder), folders, limit)
+    pixels, labels, unreadable = _read(network, photos, limit)
     right, check = _classify(network, pixels, labels)
     best = check = check._replace(unreadable=unreadable)
     transform = network.transform
@@ -112,21 +111,21 @@ def _column(values: Sequence[float]) -> Tensor:
     return torch.tensor(values, dtype=torch.float32).view(3, 1, 1)
 
 
-def _read(network: Network, folder: Path, folders: Mapping[str, str], limit: int) -> tuple[Tensor, np.ndarray, int]:
+def _read(network: Network, photos: Mapping[str, Sequence[Any]], limit: int) -> tuple[Tensor, np.ndarray, int]:
     """Photos of every class in turn (N x 3 x H x W), the numbers of their outputs, and how many could not be read."""
     output = {id: number for number, id in enumerate(network.class_ids)}
-    classes = [[(folder / name / file, id) for file in photos_in(folder / name)] for name, id in folders.items()]
+    classes = [[(photo, id) for photo in some] for id, some in photos.items()]
     pixels, labels, unreadable = [], [], 0
-    for path, id in filter(None, chain.from_iterable(zip_longest(*classes))):
+    for photo, id in filter(None, chain.from_iterable(zip_longest(*classes))):
         if len(pixels) == limit:
             break
         try:
-            pixels.append(network.transform.open(path))
+            pixels.append(network.transform.open(photo))
             labels.append(output[id])
         except UnreadablePhoto:
             unreadable += 1
     if not pixels:
-        raise UnseenError(f"{folder}: has no readable photo of a class that the network knows.")
+        raise UnseenError("No photo of a class that the network knows can be read: it cannot be checked.")
     return torch.stack(pixels), np.array(labels), unreadable
 
 

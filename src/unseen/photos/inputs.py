@@ -4,7 +4,7 @@
     LIST.txt         a path or URL a line; after a tab, its class
     TABLE.parquet    a column of paths, URLs or bytes (also Hugging Face's {bytes, path}); perhaps one of names, one of
                      classes
-    SHARD.tar        webdataset's layout: KEY.jpg, perhaps with KEY.cls beside it, which holds the class
+    SHARD.tar        webdataset's layout: KEY.jpg, perhaps with KEY.cls or KEY.json beside it, which says the class
     scheme://...     any of these, or a photo, where fsspec finds it: s3, gs, https, file, ...
 
 Only names and places are listed. `read_photo` takes the places as they are, in whatever process.
@@ -12,6 +12,7 @@ Only names and places are listed. `read_photo` takes the places as they are, in 
 
 from __future__ import annotations
 
+import json
 import os
 import tarfile
 from collections.abc import Iterable, Iterator
@@ -27,6 +28,7 @@ from unseen.photos.reading import Source, UnreadablePhoto, find_photos
 PHOTO_ENDINGS = {"jpg", "jpeg", "png", "webp", "bmp", "gif", "tif", "tiff", "ppm", "avif", "heic"}
 OPENED = (".parquet", ".tar")  # files that hold photos, wherever they are found; a .txt only if it is named
 LARGEST = 1 << 28  # bytes of a photo that is not a file
+SIDECAR = 1 << 16  # bytes of a record beside a photo
 # Columns of a parquet file that are looked for, the first one first.
 PHOTOS = ("photo", "image", "path", "url", "file", "file_name", "filename", "uri", "bytes", "jpg", "png")
 NAMES = ("key", "__key__", "id", "name", "image_id")
@@ -132,6 +134,11 @@ def is_input(place: Any) -> bool:
     return is_url(text) or Path(text).suffix.lower() in (".txt", *OPENED)
 
 
+def is_glob(place: str | os.PathLike[str]) -> bool:
+    """Whether this is a pattern, and no file that is called so."""
+    return any(sign in os.fspath(place) for sign in "*?[") and not os.path.exists(place)
+
+
 def is_url(text: str) -> bool:
     return "://" in text[:20]
 
@@ -192,7 +199,7 @@ def _list_tar(path: str) -> Iterator[Item]:
 
 def read_shard(path: str) -> tuple[dict[str, tuple[int, int, str, int]], dict[str, str]]:
     """Of a tar file in webdataset's layout: where each photo lies (offset, size, name, time of its last change) and
-    what its .cls file says, by the key that they share."""
+    what its .cls or .json file says is its class, by the key that they share."""
     photos: dict[str, tuple[int, int, str, int]] = {}
     classes: dict[str, str] = {}
     try:
@@ -209,9 +216,23 @@ def read_shard(path: str) -> tuple[dict[str, tuple[int, int, str, int]], dict[st
                 elif ending.lower() == "cls":
                     content = tar.extractfile(member)
                     classes[key] = content.read(256).decode("utf-8", "replace").strip() if content else ""
+                elif ending.lower() == "json" and key not in classes and member.size <= SIDECAR:
+                    content = tar.extractfile(member)
+                    if said := _class_in(content.read() if content else b""):
+                        classes[key] = said
     except (tarfile.TarError, OSError, EOFError) as error:
         raise UnseenError(f"{path}: cannot be read as an uncompressed tar file: {error}") from None
     return photos, classes
+
+
+def _class_in(content: bytes) -> str:
+    """The class that a record in JSON names; "" where it names none."""
+    try:
+        record = json.loads(content)
+    except (ValueError, RecursionError):
+        return ""
+    said = next((record[name] for name in CLASSES if name in record), "") if isinstance(record, dict) else ""
+    return str(said) if isinstance(said, (str, int)) else ""
 
 
 def _list_table(path: str, column: str | None, key: str | None) -> Iterator[Item]:
@@ -237,7 +258,7 @@ def _list_table(path: str, column: str | None, key: str | None) -> Iterator[Item
             for row in range(file.metadata.row_group(group).num_rows):
                 values = rows[row] if rows else {}
                 name = values.get(key) if key else None
-                known = None if label is None else str(values[label])
+                known = None if label is None or values[label] is None else str(values[label])
                 if is_text:
                     yield _item(str(values[column]), None if name is None else str(name), known)
                 else:
