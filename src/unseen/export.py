@@ -30,28 +30,44 @@ from unseen.bundle.records import CONFIDENCES, ProbabilityNumbers
 from unseen.errors import UnseenError
 from unseen.hierarchy.core import Hierarchy
 from unseen.methods.projections import Append1, Linear
+from unseen.networks.onnx_network import OnnxModule
+from unseen.photos.transforms import PhotoTransform
 
 if TYPE_CHECKING:
     from unseen.model import Model
 
 KINDS = ("onnx", "torch", "timm")
 OPSET = 18
+ANSWERS = ["scores", "probabilities"]
 TOLERANCE = {False: 1e-4, True: 0.05}  # fp32, fp16: how far ONNX may be from torch, as a share of the largest score
 TIMM_NAMES = {f"efficientnet-lite{i}": f"tf_efficientnet_lite{i}" for i in range(3)}
 
 
-class PhotoScorer(nn.Module):
-    """Photos (B x 3 x H x W, RGB 0..255) -> scores and probabilities (both B x C): all from normalisation to gate."""
+class Normalise(nn.Module):
+    """Photos (B x 3 x H x W, RGB 0..255) -> as a network wants them: normalised, in its precision and order."""
 
     mean: Tensor
     std: Tensor
+
+    def __init__(self, transform: PhotoTransform, dtype: torch.dtype = torch.float32, channels_last: bool = False):
+        super().__init__()
+        self.dtype, self.order = dtype, (0, 2, 3, 1) if channels_last else (0, 1, 2, 3)
+        self.register_buffer("mean", 255 * torch.tensor(transform.mean).view(1, 3, 1, 1))
+        self.register_buffer("std", 255 * torch.tensor(transform.std).view(1, 3, 1, 1))
+
+    def forward(self, photo: Tensor) -> Tensor:
+        return ((photo - self.mean) / self.std).to(self.dtype).permute(self.order)
+
+
+class FeatureScorer(nn.Module):
+    """Features (B x D) -> scores and probabilities (both B x C): all from the projection to the gate."""
+
     classes: Tensor
     head: Tensor
 
     def __init__(self, model: Model, rows: np.ndarray):
         super().__init__()
-        transform, bundle = model.network.transform, model.bundle
-        self.network = model.network
+        bundle = model.bundle
         self.projection = bundle.solution.projection.to_torch()
         self.numbers = model.scorer().numbers
         seen = bundle.is_seen[rows]
@@ -63,13 +79,11 @@ class PhotoScorer(nn.Module):
         above, way = way_up(bundle.hierarchy, rows[seen], rows[~seen])
         self.climb = torch.from_numpy(above), torch.from_numpy(way)
         self.order = torch.from_numpy(np.argsort(np.concatenate([np.flatnonzero(seen), np.flatnonzero(~seen)])))
-        self.register_buffer("mean", 255 * torch.tensor(transform.mean).view(1, 3, 1, 1))
-        self.register_buffer("std", 255 * torch.tensor(transform.std).view(1, 3, 1, 1))
         self.register_buffer("classes", torch.tensor(bundle.solution.classifiers[rows].T, dtype=torch.float32))
         self.register_buffer("head", torch.tensor(bundle.head.T, dtype=torch.float32))
 
-    def forward(self, photo: Tensor) -> tuple[Tensor, Tensor]:
-        features = self.network.forward_pre_logits((photo - self.mean) / self.std)
+    def forward(self, features: Tensor) -> tuple[Tensor, Tensor]:
+        features = features.float()
         scores = self.projection(features) @ self.classes
         return scores, self._probabilities(features, scores)
 
@@ -82,6 +96,18 @@ class PhotoScorer(nn.Module):
         logits = features @ self.head[:-1] + self.head[-1]
         logs = log_probabilities(self.numbers, logits, seen, unseen, self.heads, self.climb, self.prior.common)
         return self.prior.weigh(torch.cat(logs, dim=1))[:, self.order].exp()
+
+
+class PhotoScorer(nn.Module):
+    """Photos (B x 3 x H x W, RGB 0..255) -> scores and probabilities (both B x C)."""
+
+    def __init__(self, model: Model, rows: np.ndarray):
+        super().__init__()
+        self.network, self.scorer = model.network, FeatureScorer(model, rows)
+        self.normalise = Normalise(model.network.transform)
+
+    def forward(self, photo: Tensor) -> tuple[Tensor, Tensor]:
+        return self.scorer(self.network.forward_pre_logits(self.normalise(photo)))
 
 
 def export(
@@ -182,38 +208,52 @@ def _to_onnx(model: Model, rows: np.ndarray, half: bool) -> Written:
         import onnxscript  # noqa: F401 (torch's exporter needs it)
     except ImportError as error:
         raise UnseenError(f"export to ONNX needs more: {how_to_install('onnx')} ({error})") from None
-    size = model.network.transform.size
     scorer = PhotoScorer(model, rows).eval().cpu()
-    probe = torch.rand(2, 3, size, size, generator=torch.Generator().manual_seed(0)) * 255
-    with _silence(), torch.no_grad():
-        try:
-            program = torch.onnx.export(
-                scorer,
-                (probe,),
-                input_names=["photo"],
-                output_names=["scores", "probabilities"],
-                opset_version=OPSET,
-                dynamic_shapes={"photo": {0: torch.export.Dim("batch", min=1)}},
-                dynamo=True,
-                verbose=False,
-            )
-        except torch.onnx.errors.OnnxExporterError as error:
-            why = str(error.__cause__ or error).strip().splitlines()[0]
-            raise UnseenError(f"torch cannot turn {model.bundle.network.name} into ONNX: {why}") from None
+    module, size = model.network.module, model.network.transform.size
+    photos = (module.photos.batch or 2) if isinstance(module, OnnxModule) else 2
+    probe = torch.rand(photos, 3, size, size, generator=torch.Generator().manual_seed(0)) * 255
+    with torch.no_grad():
         expected = [output.numpy() for output in scorer(probe)]
-    assert program is not None  # as the exporter promises for dynamo=True
-    graph = program.model_proto
+    if isinstance(module, OnnxModule):  # torch cannot look into it: what comes before and after is joined to it
+        dtype = torch.from_numpy(np.empty(0, module.photos.dtype)).dtype
+        features = torch.zeros(photos, model.network.num_features, dtype=dtype)
+        normalise = Normalise(model.network.transform, dtype, module.photos.channels_last)
+        first = _translate(normalise, "photo", ["pixels"], probe)
+        graph = module.between(first, _translate(scorer.scorer, "features", ANSWERS, features))
+    else:
+        graph = _translate(scorer, "photo", ANSWERS, probe)
     if half:
         _halve(graph)
     onnx.helper.set_model_props(graph, _metadata(model, rows))
     content = graph.SerializeToString()
     session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
-    outputs = session.run(["scores", "probabilities"], {"photo": probe.numpy()})
+    outputs = session.run(ANSWERS, {"photo": probe.numpy()})
     pairs = zip(outputs, expected, strict=True)
     difference = max(float(np.abs(ours - theirs).max() / np.abs(theirs).max()) for ours, theirs in pairs)
     if not difference <= TOLERANCE[half]:
         raise UnseenError(f"the ONNX file disagrees with torch by {difference:.2g} of the largest number: not written")
     return {"onnx": content}, {"max_difference": difference}
+
+
+def _translate(module: nn.Module, name: str, outputs: list[str], probe: Tensor) -> Any:
+    """A module with one input as an ONNX model, for any number of photos."""
+    with _silence(), torch.no_grad():
+        try:
+            program = torch.onnx.export(
+                module,
+                (probe,),
+                input_names=[name],
+                output_names=outputs,
+                opset_version=OPSET,
+                dynamic_shapes=({0: torch.export.Dim("batch", min=1)},),
+                dynamo=True,
+                verbose=False,
+            )
+        except torch.onnx.errors.OnnxExporterError as error:
+            why = str(error.__cause__ or error).strip().splitlines()[0]
+            raise UnseenError(f"torch cannot turn the network into ONNX: {why}") from None
+    assert program is not None  # as the exporter promises for dynamo=True
+    return program.model_proto
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from unseen.errors import UnseenError
 from unseen.networks.loading import load_network
 from unseen.photos.transforms import PhotoTransform
 
-pytest.importorskip("onnxruntime")
+onnxruntime = pytest.importorskip("onnxruntime")
 SMALL = PhotoTransform(16)
 IDS = ["cat", "dog", "emu"]
 
@@ -158,3 +158,20 @@ def test_a_bundle_finds_it_again_and_tells_another_file(tmp_path):
     onnx.save(model, tmp_path / "net.onnx")  # another first layer, the same classifier
     with pytest.raises(UnseenError, match="other weights"):
         _ = unseen.load(tmp_path / "bundle").network
+
+
+@pytest.mark.parametrize("shape", [("n", 3, 8, 8), (4, 3, 8, 8), ("n", 8, 8, 3)])
+def test_a_model_over_it_is_exported_again(shape, tmp_path):
+    first = [] if shape[1] == 3 else [helper.make_node("Transpose", ["photo"], ["turned"], perm=[0, 3, 1, 2])]
+    pool = helper.make_node("GlobalAveragePool", ["turned" if first else "photo"], ["pooled"])
+    nodes = [*first, pool, POOL[1], helper.make_node("MatMul", ["f", "w"], ["scores"])]
+    weights = np.random.default_rng(0).normal(size=(3, len(SEEN)))
+    onnx.save(graph(nodes, {"w": weights}, shape), tmp_path / "net.onnx")
+    network = load_network(f"onnx:{tmp_path / 'net.onnx'}", SEEN, transform=PhotoTransform(8, resize=8))
+    model = unseen.train(small_hierarchy(), network, "kin", "glove")
+    written = model.export("onnx", tmp_path / "model.onnx")
+    assert written["max_difference"] < 1e-4
+    pixels = np.random.default_rng(1).integers(0, 256, (4, 8, 8, 3), np.uint8)
+    session = onnxruntime.InferenceSession(tmp_path / "model.onnx")
+    probabilities = session.run(["probabilities"], {"photo": pixels.transpose(0, 3, 1, 2).astype(np.float32)})[0]
+    np.testing.assert_allclose(probabilities, model.predict_proba(list(pixels)), atol=1e-5)

@@ -44,7 +44,8 @@ class OnnxModule(LayerModule):
         super().__init__(head.weight.shape[1], len(head.weight))
         self.layer.weight.data, self.layer.bias.data = (torch.from_numpy(part.copy()) for part in head[1:])
         self.photos, self.output = photos, head.features
-        content = _up_to(model, head.features)
+        self._below = _up_to(model, head.features)
+        content = self._below.SerializeToString(deterministic=True)
         digest = bytearray(hashlib.sha256(content).digest())  # so that the checksum tells one file from another
         self.register_buffer("file", torch.frombuffer(digest, dtype=torch.uint8))
         self.session = _session(content)
@@ -59,6 +60,18 @@ class OnnxModule(LayerModule):
         parts = [pixels[start : start + batch] for start in range(0, len(pixels), batch)]
         features = [self.session.run([self.output], {self.photos.name: part})[0] for part in parts]
         return torch.from_numpy(np.concatenate(features)[:count]).to(x.device, x.dtype)
+
+    def between(self, first: Any, rest: Any) -> Any:
+        """An ONNX model: `first` on photos, then this network, then `rest` on its features; both are ONNX models."""
+        from onnx import compose, version_converter
+
+        version = next(one.version for one in rest.opset_import if not one.domain)
+        below = compose.add_prefix(version_converter.convert_version(self._below, version), "network/")
+        first = compose.add_prefix(first, "photo/", rename_inputs=False)
+        below.ir_version = first.ir_version = rest.ir_version
+        pixels, features = below.graph.input[0].name, below.graph.output[0].name
+        below = compose.merge_models(first, below, io_map=[(first.graph.output[0].name, pixels)])
+        return compose.merge_models(below, rest, io_map=[(features, rest.graph.input[0].name)])
 
 
 def load_onnx(file: str, options: Options) -> Network:
@@ -178,7 +191,7 @@ def _input_of(model: Any, where: str) -> Input:
     return Input(inputs[0].name, dtype, batch, height, channels_last)
 
 
-def _up_to(model: Any, features: str) -> bytes:
+def _up_to(model: Any, features: str) -> Any:
     """The model with the features as its only output."""
     cut = type(model)()
     cut.CopyFrom(model)
@@ -187,7 +200,7 @@ def _up_to(model: Any, features: str) -> bytes:
     for item in model.graph.value_info:
         if item.name == features:
             output.CopyFrom(item)
-    return cut.SerializeToString(deterministic=True)
+    return cut
 
 
 def _session(content: bytes) -> Any:
