@@ -301,7 +301,7 @@ def _stores(finished: Path, folder: Path) -> list[Reader]:
     for name in (Path("store.json"), block):
         content = (finished / "out" / name).read_bytes()
         read = _within(place / name, content, lambda: store_state(place))
-        readers.append(Reader(f"stores, {name.name}", [content], read, sealed=True, batch=PER_BATCH // 4))
+        readers.append(Reader(f"stores, {name.suffix[1:]}", [content], read, sealed=True, batch=PER_BATCH // 4))
     return readers
 
 
@@ -344,7 +344,7 @@ def _caches(finished: Path, folder: Path) -> list[Reader]:
             finally:
                 path.write_bytes(content)
 
-        readers.append(Reader(f"cached vectors, {path.name}", [content], read, sealed=True))
+        readers.append(Reader(f"cached vectors, {path.suffix[1:]}", [content], read, sealed=True))
     return readers
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import resource
 import textwrap
 from collections import Counter
@@ -143,13 +144,22 @@ def _readers(tally: Tally) -> list[list[str]]:
 def _findings(tally: Tally) -> list[str]:
     if not tally.findings:
         return ["None."]
-    counted = Counter((finding["what"], _short(finding["problem"])) for finding in tally.findings)
-    return [_wrapped(f"- {what}: {problem} ({count} times)", "  ") for (what, problem), count in counted.items()]
+    kinds: dict[str, Counter[str]] = {}
+    for finding in tally.findings:
+        where, _, problem = _short(f"{finding['what']}: {finding['problem']}").partition(": ")[2].partition(": ")
+        kinds.setdefault(f"{finding['what'].partition(':')[0]}: {problem}", Counter())[where] += 1
+    return [
+        _wrapped(
+            f"- {problem} ({', '.join(f'{where} {count} times' for where, count in sorted(places.items()))})", "  "
+        )
+        for problem, places in kinds.items()
+    ]
 
 
 def _short(problem: str) -> str:
-    """Without what differs from one time to the next."""
-    return problem.partition(" (seed ")[0].replace("\n", " ")[:200]
+    """Without what differs from one time to the next: seeds, temporary folders, places in a file."""
+    problem = problem.partition(" (seed ")[0].replace("\n", " ")
+    return re.sub(r"/\S*/(?=\w+ )| \(\w+ at \d+\)", "", problem)[:300]
 
 
 def _wrapped(text: str, indent: str = "") -> str:
