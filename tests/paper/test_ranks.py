@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 from pathlib import Path
 
@@ -10,10 +11,11 @@ import pytest
 from support.command_line import run_command
 from unseen.errors import UnseenError
 from unseen.evaluation.table import NEVER
-from unseen.paper.compare import LISTS, SEEN
+from unseen.paper.compare import HITS, LISTS, SEEN, TESTED, by_class_csv
 from unseen.paper.ranks import read_ranks, write_ranks
 
-COMMITTED = Path(__file__).parents[2] / "docs" / "results" / "comparison-ranks.csv.gz"
+RESULTS = Path(__file__).parents[2] / "docs" / "results"
+COMMITTED = RESULTS / "comparison-ranks.csv.gz"
 
 
 def made_up(method: str, greater: list[int], equal: list[int]) -> dict:
@@ -61,6 +63,25 @@ def test_a_list_must_not_lack(tmp_path):
 def test_the_committed_ranks_are_the_photos_of_the_page():
     for row in read_ranks(COMMITTED):
         assert [row["coverage"][spec][0] for spec in ("2-hops", "3-hops", "all")] == [82, 257, 420]
+
+
+def test_a_row_of_two_pages_has_one_figure():
+    """Ties and their tolerance decide as much as methods do, so a page must not be older than the rule."""
+    pages = [{(row["method"], row["vectors"], row["network"]): row for row in read_ranks(RESULTS / name)}
+             for name in (COMMITTED.name, "networks-ranks.csv.gz")]  # fmt: skip
+    both = pages[0].keys() & pages[1].keys()
+    assert {"structural", "kin", "conse", "network"} == {method for method, _, _ in both}
+    for key in both:
+        assert [pages[0][key][spec] for spec in LISTS] == [pages[1][key][spec] for spec in LISTS]
+
+
+def test_figures_by_class_may_have_any_names():
+    hits = {"photos": {'=1+1,"a"': 2, "b": 1}, **{hit: {'=1+1,"a"': 50.0, "b": None} for hit in HITS}}
+    row = {"method": 'my,"own"', "vectors": "=glove", "network": "one,two", "by_class": dict.fromkeys(TESTED, hits)}
+    header, first, second, *_ = csv.reader(by_class_csv([row]).splitlines())
+    assert header == ["list", "class", "photos", *(f'my,"own" =glove one,two {hit}' for hit in HITS)]
+    assert first == [TESTED[0], '\'=1+1,"a"', "2", "50", "50"]  # a spreadsheet must not compute it
+    assert second == [TESTED[0], "b", "1", "", ""]
 
 
 def test_command_line():

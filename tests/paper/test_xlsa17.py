@@ -140,11 +140,35 @@ def test_files_that_do_not_fit_are_refused(tmp_path, changes, reason):
 def test_what_is_no_mat_file_is_refused(tmp_path, data):
     with pytest.raises(UnseenError, match="has no folder with res101"):
         find_datasets(tmp_path)
+    with pytest.raises(UnseenError, match="there is no such folder"):
+        find_datasets(tmp_path / "data")
+    (tmp_path / "CUB").mkdir()
+    (tmp_path / "CUB" / "res101.mat").write_bytes(b"")
+    with pytest.raises(UnseenError, match=r"CUB: lacks att_splits\.mat"):
+        find_datasets(tmp_path)
     write(tmp_path / "SUN")
     (tmp_path / "SUN" / "res101.mat").write_bytes(b"not a file of numbers" * 20)
     with pytest.raises(UnseenError, match="not a readable"):
         Dataset.read(tmp_path / "SUN")
     assert find_datasets(data.parent) == find_datasets(data) == [data / "AWA2"]
+
+
+def test_nothing_is_trained_before_all_is_read(tmp_path, monkeypatch):
+    write(tmp_path / "AWA1")
+    write(tmp_path / "SUN", att=None)
+    monkeypatch.setattr("unseen.paper.xlsa17.make_method", lambda *_: pytest.fail("trained"))
+    with pytest.raises(UnseenError, match=r"SUN.*lacks att"):
+        run_benchmarks(tmp_path, ["eszsl"])
+    with pytest.raises(UnseenError, match=r"sgcn needs a hierarchy.*Choose from: conse"):
+        run_benchmarks(tmp_path, ["eszsl", "sgcn"])
+    with pytest.raises(UnseenError, match="no method named 'eszzl'"):
+        run_benchmarks(tmp_path, ["eszzl"])
+
+
+def test_errors_of_the_command_line(data, tmp_path):
+    assert "name their folder with --data" in run_command("reproduce", "xlsa17").err
+    assert "--data is for xlsa17" in run_command("reproduce", "unseen-classes", "--data", data).err
+    assert "everyday, xlsa17" in run_command("reproduce", "xlsa18").err
 
 
 def test_command_line(data, tmp_path):

@@ -33,6 +33,7 @@ WIDE = 10_000  # columns: no table is as wide
     unseen reproduce awa2 --awa2 Animals_with_Attributes2
     unseen reproduce everyday
     unseen reproduce xlsa17 --data xlsa17/data
+    unseen reproduce xlsa17 --data xlsa17/data/AWA2 --methods eszsl,exem
     unseen reproduce all --photos photos/ --out results --quick
     torchrun --nproc-per-node 8 -m unseen reproduce all --imagenet-21k fall11 --imagenet-1k imagenet --out results
     """,
@@ -74,9 +75,11 @@ def reproduce(
     chosen = None if methods is None else [name.strip() for name in methods.split(",")]
     if table == "xlsa17":
         if data is None:
-            raise UnseenError("xlsa17 needs its files: name their folder with --data")
+            raise UnseenError("xlsa17 needs its files: name their folder with --data (DIR/AWA2/res101.mat, ...)")
         _attribute_benchmarks(data, chosen, out, device, json_)
         return
+    if data is not None:
+        raise UnseenError(f"--data is for xlsa17, not for {table}")
     if table == "everyday":
         _everyday(Trainings(out, everyday_level(network), EVERYDAY_LENGTHS, device=device), chosen, json_)
         return
@@ -137,6 +140,7 @@ def _attribute_benchmarks(data: Path, names: list[str] | None, out: Path, device
     def show() -> None:
         for header, *rows in tables:
             show_figures(header, rows)
+        _print(f"What the columns mean, and where the published figures come from: {out / 'xlsa17.md'}")
 
     emit(result, json_, show)
 
@@ -210,7 +214,7 @@ def compare(
     """Train and evaluate all methods on the same features and candidates, and print one table."""
     from unseen._util.files import write_atomically
     from unseen.methods import method_names
-    from unseen.paper.compare import by_class_lines, named_verdicts, page, parse_method
+    from unseen.paper.compare import by_class_csv, named_verdicts, page, parse_method
     from unseen.paper.compare import compare as run
     from unseen.paper.lists import METHODS, list_page, list_table, measure_lists
     from unseen.paper.plots import draw_lists, draw_verdicts
@@ -248,8 +252,7 @@ def compare(
     rows = run(trainings, names, networks, verdicts)
     if markdown is not None:
         write_atomically(markdown, page(rows, average, trainings, names, networks).encode())
-        lines = "\n".join(",".join(line) for line in by_class_lines(rows))
-        write_atomically(markdown.with_suffix(".csv"), f"{lines}\n".encode())
+        write_atomically(markdown.with_suffix(".csv"), by_class_csv(rows).encode())
         write_atomically(markdown.with_name(f"{markdown.stem}-ranks.csv.gz"), write_ranks(rows))
         for name, drawn in draw_verdicts(named_verdicts(rows)).items():
             write_atomically(markdown.parent / "plots" / f"{name}.svg", drawn)

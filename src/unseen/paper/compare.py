@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from unseen._util.safe_text import to_csv
 from unseen.answers.candidates import AUTHORS_LISTS
 from unseen.bundle import Bundle
 from unseen.bundle.file import is_bundle
@@ -214,9 +215,13 @@ def page(
     return "\n\n".join(parts) + "\n"
 
 
-def by_class_lines(rows: Sequence[dict[str, Any]]) -> Iterator[list[str]]:
-    """Lines of a CSV file: Hit@1 and Hit@5 of every class on every tested list, a column for each row and k. All
-    averages and tests of the page can be computed from it, without photos."""
+def by_class_csv(rows: Sequence[dict[str, Any]]) -> str:
+    """A CSV file: Hit@1 and Hit@5 of every class on every tested list, a column for each row and k. All averages and
+    tests of the page can be computed from it, without photos."""
+    return to_csv(_by_class_lines(rows))
+
+
+def _by_class_lines(rows: Sequence[dict[str, Any]]) -> Iterator[list[str]]:
     measured = [row for row in rows if row.get("by_class")]
     names = [f"{row['method']} {row['vectors']} {row['network']}" for row in measured]
     yield ["list", "class", "photos", *(f"{name} {hit}" for name in names for hit in HITS)]

@@ -102,7 +102,7 @@ def load_recipe(name: str) -> Recipe:
     if name not in ORDER:
         close = get_close_matches(name, ORDER, n=1)
         hint = f" Did you mean {close[0]}?" if close else ""
-        raise UnseenError(f"no table named {name!r}.{hint} There are: {', '.join(ORDER)}, and all")
+        raise UnseenError(f"no table named {name!r}.{hint} There are: {', '.join(ORDER)}, everyday, xlsa17, and all")
     raw: dict[str, Any] = tomllib.loads((FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
     study = raw.pop("study", False)
     rows = tuple(Row(**row, study=study) for row in raw.pop("rows", []))

@@ -24,7 +24,7 @@ from unseen.errors import UnseenError
 from unseen.evaluation.metrics import average_hits, class_hits, harmonic_mean
 from unseen.features.base import SeenFeatures
 from unseen.hierarchy.core import Hierarchy
-from unseen.methods import make_method
+from unseen.methods import get_method, make_method, method_names
 from unseen.methods.base import Problem, Solution
 from unseen.methods.baselines.photo_classes import PhotoClasses
 from unseen.paper.levels import FOLDER, tomllib
@@ -123,11 +123,18 @@ def run_benchmarks(data: Path, methods: Sequence[str] | None = None, run: Run | 
     """{"table", "notes", "datasets": [{"name", "classes", "seen", "photos", "rows": [{"method", "measured",
     "published"}]}]}: every method on every data set in `data`."""
     recipe = load_published()
+    names = _applying(methods or recipe["methods"], recipe["methods"])
+    folders = find_datasets(data)
+    for folder in folders:
+        Dataset.read(folder)  # or an error, before anything is trained
+    known = sorted({name for published in recipe["published"].values() for name in published})
     result: dict[str, Any] = {"table": "xlsa17", "title": recipe["title"], "notes": recipe["notes"], "datasets": []}
-    for folder in find_datasets(data):
+    for folder in folders:
         dataset = Dataset.read(folder)
+        if dataset.name.upper() not in known:
+            logger.info("no published figures for %s; there are some for %s", dataset.name, ", ".join(known))
         problem, rows = dataset.problem(), []
-        for name in methods or recipe["methods"]:
+        for name in names:
             logger.info("  %s: %s", dataset.name, name)
             solution = make_method(name, {}).fit(problem, run or Run(show_progress=False))
             published = recipe["published"].get(name, {}).get(dataset.name.upper(), [])
@@ -140,14 +147,28 @@ def run_benchmarks(data: Path, methods: Sequence[str] | None = None, run: Run | 
     return result
 
 
+def _applying(names: Sequence[str], apply: Sequence[str]) -> list[str]:
+    for name in names:
+        get_method(name)  # or an error
+        if name in method_names() and name not in apply:
+            raise UnseenError(f"{name} needs a hierarchy, which xlsa17 does not have. Choose from: {', '.join(apply)}")
+    return list(names)
+
+
 def load_published() -> dict[str, Any]:
     return tomllib.loads((FOLDER / "xlsa17.toml").read_text(encoding="utf-8"))
 
 
 def find_datasets(data: Path) -> list[Path]:
     """The folders with both files: `data` itself, in it, or in its data/, as the archive unpacks."""
+    if not data.is_dir():
+        raise UnseenError(f"{data}: there is no such folder; name the folder data/ of xlsa17, or one of its data sets")
     places = [data, *sorted(data.glob("*/")), *sorted(data.glob("data/*/")), *sorted(data.glob("xlsa17/data/*/"))]
-    folders = [place for place in places if all((place / name).is_file() for name in FILES)]
+    folders = [place for place in places if any((place / name).is_file() for name in FILES)]
+    for place in folders:
+        lacking = [name for name in FILES if not (place / name).is_file()]
+        if lacking:
+            raise UnseenError(f"{place}: lacks {lacking[0]}, which xlsa17 has beside the other file of a data set")
     if not folders:
         raise UnseenError(f"{data}: has no folder with {' and '.join(FILES)}; name the folder data/ of xlsa17")
     return folders
