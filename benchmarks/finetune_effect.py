@@ -43,7 +43,7 @@ def main() -> None:
         Trainings(
             place,
             level.with_parts(network=network),
-            replace(usual, finetune_epochs=length),
+            replace(usual, epochs=arguments.epochs or usual.epochs, finetune_epochs=length),
             workers=arguments.workers,
         )
         for network, place, length in zip(arguments.network, arguments.work, epochs, strict=True)
@@ -72,6 +72,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--photos", type=Path, required=True)
     parser.add_argument("--work", type=Path, nargs="+", required=True, help="a folder for each network")
     parser.add_argument("--network", "--backbone", nargs="+", default=["efficientnet-lite0"], help="the networks")
+    parser.add_argument("--epochs", type=int, help="of stage 1")
     parser.add_argument("--finetune-epochs", type=int, nargs="+", help="of stage 2, for each network")
     parser.add_argument("--whole", action="store_true", help="let `choose` try to train the whole network too")
     parser.add_argument("--methods", nargs="+", default=METHODS)
@@ -127,7 +128,8 @@ def page(works: list[Trainings], measured: list[dict[str, list[dict[str, np.ndar
         f"{lengths.finetune_scale:g}, batch-norm trained.",
         "",
         f"Made by `{COMMAND} measure --photos PHOTOS --work {' '.join(['WORK'] * len(works))} --network {networks} "
-        f"--finetune-epochs {epochs} --seeds {' '.join(map(str, range(seeds)))} --markdown FILE`.",
+        f"--epochs {lengths.epochs} --finetune-epochs {epochs} --seeds {' '.join(map(str, range(seeds)))} "
+        "--markdown FILE`.",
     ]
     for work, runs in zip(works, measured, strict=True):
         columns = [effects(of_method) for of_method in runs.values()]
