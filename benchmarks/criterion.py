@@ -22,7 +22,6 @@ from itertools import combinations
 from pathlib import Path
 
 import numpy as np
-import torch
 from scipy.stats import rankdata
 
 from unseen._util.run import Run
@@ -327,12 +326,12 @@ def report(bench: Bench, vectors_names: tuple[str, ...] = ("glove+text", DEFAULT
             for common in (False, True):
                 for key in AUTHORS_LISTS:
                     places = bench.lists[key]
-                    among = torch.from_numpy(scores[:, places])
+                    among = scores[:, places]
                     if common:
                         prior = ColumnPrior(COMMON, bench.hierarchy, np.array([], int), bench.rows[places])
                         among = prior.shift(among, 0)
                     filled = np.full_like(scores, -np.inf)
-                    filled[:, places] = among.numpy()
+                    filled[:, places] = among
                     cells.append(hits("", *ranks_among(filled, places, right))[" @1"])
             print(f"| {name} | {vectors_name} | {' | '.join(f'{cell:.1f}' for cell in cells)} |", flush=True)
 

@@ -71,7 +71,7 @@ class FeatureScorer(nn.Module):
         self.projection = bundle.solution.projection.to_torch()
         self.numbers = model.scorer().numbers
         seen = bundle.is_seen[rows]
-        self.prior = ColumnPrior(model.prior, bundle.hierarchy, rows[seen], rows[~seen])
+        self.prior = ColumnPrior(model.prior, bundle.hierarchy, rows[seen], rows[~seen], torch.device("cpu"))
         place = {row: at for at, row in enumerate(bundle.seen.tolist())}
         self.heads = torch.tensor([place[row] for row in rows[seen].tolist()], dtype=torch.int64)
         self.seen = torch.from_numpy(np.flatnonzero(seen))

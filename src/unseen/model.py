@@ -13,6 +13,8 @@ One photo's way, from top to bottom:
 
 from __future__ import annotations
 
+import logging
+import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -46,9 +48,9 @@ from unseen.bundle import Bundle, grow, teach
 from unseen.errors import UnseenError
 from unseen.features.base import check_matrix
 from unseen.hierarchy.core import Hierarchy, Node
-from unseen.networks.base import Network
-from unseen.networks.loading import load_network
+from unseen.networks.light import LightNetwork, find_light, keep_light
 from unseen.photos.reading import Source, UnreadablePhoto
+from unseen.photos.transforms import PhotoTransform
 from unseen.training.default import DEFAULT_HIERARCHY, DEFAULT_METHOD, DEFAULT_NETWORK, default_bundle
 
 if TYPE_CHECKING:
@@ -56,11 +58,14 @@ if TYPE_CHECKING:
     from unseen.bundle.records import CalibrationRecord, FinetuneRecord
     from unseen.evaluation.protocol import Evaluation
     from unseen.methods import Method
+    from unseen.networks.base import Network
     from unseen.training.settings import CalibrateSettings, FinetuneSettings, TrainSettings
 
 EVEN_ON_CPU, EVEN_ON_GPU = 16, 128  # photos a batch where answers must not depend on the photos around them
+FEW = 8  # photos, for which torch is not imported if it can be avoided
 KEPT_LISTS = 4  # candidate lists whose classifiers and sums stay gathered
 Names: TypeAlias = str | Sequence[str]
+logger = logging.getLogger(__name__)
 
 
 class Model:
@@ -90,7 +95,7 @@ class Model:
             bundle.take_network(network)
         self.bundle, self.device = bundle, device
         self.listed: tuple[Listed, ...] = ()  # the classes of `among`, which are then all that there are
-        self._network = network
+        self._network, self._found_light = network, None
         self._scorers: dict[tuple, Scorer] = {}
         self._lists: dict[tuple[Entry, ...], Model] = {}
 
@@ -109,7 +114,7 @@ class Model:
 
     def __getstate__(self) -> dict[str, Any]:
         kept = {name: getattr(self, name) for name in ("bundle", "device", "listed", "_network")}
-        return kept | {"_scorers": {}, "_lists": {}}
+        return kept | {"_scorers": {}, "_lists": {}, "_found_light": None}
 
     @property
     def classes(self) -> list[str]:
@@ -157,9 +162,9 @@ class Model:
         if several is not None:
             photos = several
             return list(self.stream(photos, k, candidates, seen_shift, confidence, prior, show_progress=show_progress))
-        scorer = self._checked_scorer(k, candidates, seen_shift, confidence, prior)
+        scorer = self._checked_scorer(k, candidates, seen_shift, confidence, prior, light=self._light is not None)
         photo: Any = photos
-        read = read_batch(self.network, [photo])
+        read = read_batch(self._light or self.network, [photo])
         for unreadable in read.unreadable.values():
             raise UnreadablePhoto(unreadable.photo, unreadable.why)
         return next(answer_features(self.bundle, scorer, read.matrix, k, seen_shift, confidence))
@@ -174,10 +179,11 @@ class Model:
         With `even`, all batches are of one size (the last one is filled up), so that an answer does not depend on the
         photos around it, to the last digit.
         """
-        scorer = self._checked_scorer(k, candidates, seen_shift, confidence, prior)
-        bundle, network = self.bundle, self.network
+        light = self._light if isinstance(photos, Sequence) and len(photos) <= FEW and not even else None
+        scorer = self._checked_scorer(k, candidates, seen_shift, confidence, prior, light=light is not None)
+        bundle, network = self.bundle, light or self.network
         _ = scorer.sums  # gathered once, and not by each thread
-        size = BATCH if not even else EVEN_ON_CPU if network.device.type == "cpu" else EVEN_ON_GPU
+        size = BATCH if not even else EVEN_ON_CPU if self.network.device.type == "cpu" else EVEN_ON_GPU
 
         def work(photos: Sequence[Source]) -> list[Answer | Unreadable]:
             read = read_batch(network, photos, size if even else 0)
@@ -215,14 +221,15 @@ class Model:
         return list(answer_features(self.bundle, scorer, np.atleast_2d(features), k, seen_shift, confidence))
 
     def _checked_scorer(
-        self, k: int, candidates: Names, seen_shift: float | None, confidence: float, prior: PriorLike | None
-    ) -> Scorer:
+        self, k: int, candidates: Names, seen_shift: float | None, confidence: float, prior: PriorLike | None,
+        light: bool = False,
+    ) -> Scorer:  # fmt: skip
         """A wrong name or number is reported before photos are read."""
         if k < 1:
             raise UnseenError(f"k must be 1 or more, not {k}.")
         check_confidence(confidence)
         check_shift(seen_shift)
-        return self.scorer(candidates, prior=prior)
+        return self.scorer(candidates, prior=prior, light=light)
 
     def predict_proba(
         self, photos: Any, candidates: Names = "any", prior: PriorLike | None = None, *, classes: Names | None = None
@@ -289,6 +296,22 @@ class Model:
         """The network, loaded on first use."""
         return (self._network or self.bundle.load_network()).to(self._torch_device)
 
+    @property
+    def _light(self) -> LightNetwork | None:
+        """What labels a photo or a few before anything has imported torch, which takes longer than they do."""
+        if "torch" in sys.modules or self._network is not None or self.device not in ("auto", "cpu"):
+            return None
+        info = self.bundle.network
+        if self._found_light is None and info.transform:
+            self._found_light = find_light(info.checksum, PhotoTransform(**info.transform), info.num_features)
+        return self._found_light
+
+    def prepare_next_start(self) -> None:
+        """Where onnxruntime is installed: have the network ready for it, so that the next process labels a photo
+        without torch. Once for each network, in a second or two."""
+        if self._light is None and "network" in self.__dict__ and keep_light(self.network):
+            logger.debug("onnxruntime has the network: the next process labels a photo without torch")
+
     @cached_property
     def _torch_device(self) -> Any:
         return choose_device(self.device)
@@ -328,18 +351,20 @@ class Model:
     def prior(self, prior: PriorLike) -> None:
         self.replace_bundle(self.bundle.change(prior=Prior.read(prior, self.bundle.hierarchy).to_json()))
 
-    def scorer(self, candidates: Names = "any", with_seen: bool = False, prior: PriorLike | None = None) -> Scorer:
-        """The scorer of these candidates; those of the last few lists are kept."""
+    def scorer(
+        self, candidates: Names = "any", with_seen: bool = False, prior: PriorLike | None = None, light: bool = False
+    ) -> Scorer:
+        """The scorer of these candidates; those of the last few lists are kept. `light`: by NumPy, for a few photos."""
         chosen = self.prior if prior is None else Prior.read(prior, self.bundle.hierarchy)
         is_list = candidates == "any" and bool(self.listed)
         if is_list:
             candidates = [item.id for item in self.listed]
-        key = (candidates if isinstance(candidates, str) else tuple(candidates), is_list, with_seen, chosen)
+        key = (candidates if isinstance(candidates, str) else tuple(candidates), is_list, with_seen, light, chosen)
         scorer = self._scorers.get(key)
         if scorer is None:
             rows = resolve_candidates(self.bundle, candidates, with_seen)
             make = ListScorer if is_list else Scorer
-            scorer = make(self.bundle, rows, self._torch_device, chosen)
+            scorer = make(self.bundle, rows, None if light else self._torch_device, chosen)
             for oldest in list(self._scorers)[: 1 - KEPT_LISTS]:
                 self._scorers.pop(oldest, None)
             self._scorers[key] = scorer
@@ -476,7 +501,9 @@ class Model:
 
     def with_bundle(self, bundle: Bundle) -> Model:
         """Another bundle for the same network, as a model of its own."""
-        return Model(bundle, self.network, self.device)
+        model = Model(bundle, None if self._light else self.network, self.device)
+        model._found_light = self._found_light
+        return model
 
 
 def train(
@@ -503,8 +530,10 @@ def train(
     >>> unseen.train(fruits, fruit_network(), "structural", "glove", decay=0.5).classes
     ['strawberry', 'fruit', 'lime', 'lemon']
     """
+    from unseen.networks.loading import load_network
+    from unseen.training import stage1  # with torch and scipy, which a photo may not need
+
     run, loaded = options.get("run"), load_network(network) if isinstance(network, str) else network
-    from unseen.training import stage1  # with scipy, which no photo needs
 
     bundle = stage1.train(hierarchy, loaded, method, vectors, settings, **options)
     return Model(bundle, loaded, "auto" if run is None else run.device)

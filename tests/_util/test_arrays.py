@@ -43,10 +43,9 @@ def test_a_file_that_is_replaced_while_it_is_read_is_read_as_it_was(tmp_path, mo
         return start
 
     for large in (2**30, 0):  # read, and mapped
-        monkeypatch.setattr(array_files, "LARGE", large)
         write_arrays(path, "test", {"a": np.zeros(3)}, "old")
         monkeypatch.setattr(array_files, "_read_start", then_replace)
-        records, arrays = read_arrays(path, "test", map_large=True)
+        records, arrays = read_arrays(path, "test", map_from=large)
         monkeypatch.setattr(array_files, "_read_start", read_start)
         assert records == "old" and arrays["a"].tolist() == [0, 0, 0]
     assert read_arrays(path, "test")[0] == "new"

@@ -22,8 +22,7 @@ import unseen
 for module in pkgutil.walk_packages(unseen.__path__, "unseen."):
     if module.name != "unseen.__main__":
         __import__(module.name)
-from unseen.features.build import count_workers
-from unseen._util.devices import peak_memory_mb
+from unseen._util.devices import count_workers, peak_memory_mb
 assert peak_memory_mb() is None and count_workers(None) >= 1
 print(len([name for name in sys.modules if name.startswith("unseen.")]))
 """

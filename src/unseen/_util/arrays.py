@@ -22,7 +22,7 @@ import numpy as np
 
 from unseen._util.files import replacing
 
-LARGE = 2**30  # bytes of a file: in a larger one, the arrays that are most of it may be mapped
+LARGE = 2**30  # bytes of a file: in a larger one, the arrays that are much of it may be mapped
 BLOCK = 2**24  # bytes that are read or written at a time
 ZEROS = "0" * 64
 KINDS = {"float64": "F64", "float32": "F32", "float16": "F16", "bool": "BOOL"}  # as safetensors calls them
@@ -72,16 +72,18 @@ def write_arrays(
 
 
 def read_arrays(
-    path: Path, kind: str, verify: bool = True, map_large: bool = False
+    path: Path, kind: str, verify: bool = True, map_from: int | None = None
 ) -> tuple[Any, dict[str, np.ndarray]]:
     """What `write_arrays` wrote: records and arrays. ValueError, KeyError or OSError where it is damaged or missing.
 
-    `map_large`: map the largest arrays of a large file, so that they take up memory only where they are used.
+    `map_from`: in a file of more bytes, map the arrays that are more than an eighth of it, so that they take up memory
+    only where they are used.
     """
     with open(path, "rb") as file:  # once: by its name it may be another file the next moment
         before, checksum = _read_start(file, kind)
         # A small file is read once; what is mapped may be larger than memory.
-        large = map_large and os.fstat(file.fileno()).st_size > LARGE
+        size = os.fstat(file.fileno()).st_size
+        large = map_from is not None and size > map_from
         file.seek(0)
         content: np.ndarray = np.memmap(file, np.uint8, "r") if large else np.fromfile(file, np.uint8)
     if verify:
@@ -96,7 +98,7 @@ def read_arrays(
     for key, entry in header.items():
         dtype, (begin, end) = TYPES[entry["dtype"]], entry["data_offsets"]
         array = content[start + begin : start + end].view(dtype).reshape(entry["shape"])
-        is_mapped = large and end - begin > LARGE // 2
+        is_mapped = large and end - begin > size // 8
         # What is small beside the rest is copied, so that it does not keep all of the content in memory.
         arrays[key] = array if is_mapped else array.astype(dtype.newbyteorder("="), copy=large)
     return records, arrays
@@ -133,5 +135,6 @@ def load_numpy(path: Path) -> np.ndarray | dict[str, np.ndarray]:
 
 def normalise_rows(matrix: np.ndarray) -> np.ndarray:
     """Rows divided by their L2 norm, float32; rows of zeros stay zero."""
+    matrix = matrix.astype(np.float32) if matrix.dtype == np.float16 else matrix
     norms = np.linalg.norm(matrix, axis=1, keepdims=True)
     return (matrix / np.maximum(norms, np.finfo(np.float32).tiny)).astype(np.float32, copy=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -36,11 +37,21 @@ def choose_device(name: str = "auto") -> torch.device:
     return device
 
 
-def thread_count(device: torch.device) -> int:
-    """How many threads to use for a device: torch's number on a CPU, one to feed any other."""
+def thread_count(device: torch.device | None) -> int:
+    """How many threads to use for a device: torch's number on a CPU, one to feed any other, one without torch."""
+    if device is None:
+        return 1
     import torch
 
     return torch.get_num_threads() if device.type == "cpu" else 1
+
+
+def count_workers(asked: int | None) -> int:
+    """Processes that read photos: as many as asked for, else one for each CPU that this process may use, at most 8."""
+    if asked is not None:
+        return asked
+    cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(8, cpus // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))))
 
 
 @contextmanager

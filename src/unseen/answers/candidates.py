@@ -173,8 +173,9 @@ def _resolve_part(bundle: Bundle, spec: str | Sequence[str], folder: Sequence[st
 
 def _below(hierarchy: Hierarchy, id: str) -> np.ndarray:
     """N, bool: the node and all below it."""
+    node, ancestor, _ = hierarchy.ancestor_pairs()
     mask = np.zeros(len(hierarchy), bool)
-    mask[hierarchy.indices([id, *hierarchy.descendants(id)])] = True
+    mask[node[ancestor == hierarchy.index(id)]] = True
     return mask
 
 

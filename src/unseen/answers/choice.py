@@ -21,15 +21,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
+from unseen._util.tensors import Array, as_numpy, deviation, library, log_sigmoid, log_softmax, logsumexp, on_device
 from unseen.answers.prior import Prior
 from unseen.answers.scores import Scorer
 from unseen.bundle.teach import DOUBT, scores_with_bias
 from unseen.methods.base import normalise_rows
 
 if TYPE_CHECKING:
+    import torch
+
     from unseen.bundle import Bundle
 
 SHARPNESS, GROWTH = 30.0, 0.05
@@ -43,7 +44,7 @@ class ListScorer(Scorer):
     """A scorer whose probabilities hold within a list; `none` says how probable it is that the photo shows another
     thing. The prior `common` plays no part: who names a class expects it."""
 
-    def __init__(self, bundle: Bundle, rows: np.ndarray, device: str | torch.device, prior: Prior):
+    def __init__(self, bundle: Bundle, rows: np.ndarray, device: str | torch.device | None, prior: Prior):
         super().__init__(bundle, rows, device, prior)
         self.numbers, self.prior.common = None, None
         solution, columns = bundle.solution, self.columns
@@ -65,12 +66,12 @@ class ListScorer(Scorer):
 
     def none(self, features: np.ndarray) -> np.ndarray:
         """n: how probable it is that each photo shows nothing of the list, if half of the photos do not."""
-        points = torch.from_numpy(self.projection(np.asarray(features, np.float32))).to(self.device)
+        points = self.projection(np.asarray(features, np.float32))
         inside = self._evidence(points, self._product(points))
         if not len(self._beside):
             return np.zeros(len(features), np.float32)
-        beside = self._evidence(points, points @ self._beside.T, self._beside)
-        return torch.sigmoid(NONE[0] + NONE[1] * inside + NONE[2] * beside).cpu().numpy()
+        beside = self._evidence(points, on_device(points, self.device) @ self._beside.T, self._beside)
+        return as_numpy(library(inside).exp(log_sigmoid(NONE[0] + NONE[1] * inside + NONE[2] * beside)))[:, 0]
 
     def verdicts(
         self, cautious: np.ndarray, confidence: float | Sequence[float], seen_shift: float | None = None
@@ -87,25 +88,22 @@ class ListScorer(Scorer):
             rows.append(np.where(known.any(axis=1), best, -1))
         return np.stack(rows) if np.ndim(confidence) else rows[0]
 
-    def _scores(self, points: Tensor, features: np.ndarray | None) -> Tensor:
+    def _scores(self, points: np.ndarray, features: np.ndarray | None) -> Array:
         if features is None:
             return super()._scores(points, None)
-        points = points.to(self.device, torch.float32)
-        return self.prior.weigh((self._sharpness * self._units(points, self._product(points))).log_softmax(1))
+        return self.prior.weigh(log_softmax(self._sharpness * self._units(points, self._product(points))))
 
-    def _units(self, points: Tensor, scores: Tensor, rows: Tensor | None = None) -> Tensor:
-        """z (n x C)."""
+    def _units(self, points: np.ndarray, scores: Array, rows: Array = None) -> Array:
+        """z (n x C); `rows` are the classifiers, if not those of the list."""
         rows = self._gather(slice(None)) if rows is None else rows
-        plain = (points[:, :-1], rows[:, :-1]) if self._has_bias else (points, rows)
-        length = plain[1].norm(dim=1).mean() if len(rows) else torch.ones(())
-        return scores / (plain[0].std(dim=1, keepdim=True, correction=0) * length).clamp_min(TINY)
+        features, rows = (points[:, :-1], rows[:, :-1]) if self._has_bias else (points, rows)
+        length = float(library(rows).sqrt((rows * rows).sum(1)).mean()) if len(rows) else 1.0
+        return scores / on_device((deviation(features) * length).clip(TINY), self.device)
 
-    def _evidence(self, points: Tensor, scores: Tensor, rows: Tensor | None = None) -> Tensor:
+    def _evidence(self, points: np.ndarray, scores: Array, rows: Array = None) -> Array:
+        """n x 1."""
         units = self._sharpness * self._units(points, scores, rows)
-        return units.logsumexp(1) - math.log(max(units.shape[1], 1))
-
-    def _gather_rows(self, rows: np.ndarray) -> Tensor:
-        return self._classifiers[torch.from_numpy(np.asarray(rows))].to(self.device, torch.float32)
+        return logsumexp(units) - math.log(max(units.shape[1], 1))
 
 
 def none_of(scorer: Scorer, features: np.ndarray, seen_shift: float | None) -> Sequence[Any]:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from PIL import Image
 
 from unseen._util.files import write_atomically
@@ -19,6 +18,8 @@ from unseen.photos.reading import Source, read_photo
 from unseen.photos.transforms import PhotoTransform
 
 if TYPE_CHECKING:
+    import torch
+
     from unseen.networks.base import Network
 
 
@@ -178,6 +179,8 @@ def look_at_cells(network: Network, pixels: torch.Tensor) -> tuple[np.ndarray, t
     refusal = UnseenError(f"There is no heat map for {network.name}: it needs {needed}.")
     if not network.takes_photos:
         raise refusal
+    import torch
+
     with torch.inference_mode():
         maps = network.forward_features(pixels[None].to(network.device, network.get_classifier().weight.dtype))
         if maps.ndim != 4 or maps.shape[1] != network.num_features:

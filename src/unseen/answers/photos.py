@@ -12,26 +12,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-import torch
 
-from unseen._util.devices import separate_threads
+from unseen._util.devices import count_workers, separate_threads, thread_count
 from unseen._util.names import list_some
 from unseen._util.run import progress
 from unseen.answers.answer import Unreadable
 from unseen.bundle.teach import Photos
 from unseen.errors import UnseenError
 from unseen.features.base import check_matrix, is_array_file
-from unseen.features.build import count_workers
-from unseen.features.folders import match_folders, match_photos, open_stored
-from unseen.features.listing import places
-from unseen.features.store import FeatureStore
 from unseen.photos import find_photos
 from unseen.photos.inputs import is_glob, is_input, list_inputs
 from unseen.photos.reading import Source, UnreadablePhoto, fingerprint, fingerprint_rows
 
 if TYPE_CHECKING:
+    import torch
+
     from unseen.model import Model
     from unseen.networks.base import Network
+    from unseen.networks.light import LightNetwork
 
 BATCH = 32  # photos
 T = TypeVar("T")
@@ -80,26 +78,25 @@ def look_at(
     return PhotoFeatures(np.concatenate(parts), unreadable)
 
 
-def read_batch(network: Network, photos: Sequence[Source], least: int = 0) -> PhotoFeatures:
+def read_batch(network: Network | LightNetwork, photos: Sequence[Source], least: int = 0) -> PhotoFeatures:
     """A few photos, one after the other, then all of them through the network; blank ones fill up a batch of `least`:
     networks may round differently for other batch sizes."""
     pixels, unreadable = [], {}
     for place, photo in enumerate(photos):
         try:
-            pixels.append(network.transform.open(photo))
+            pixels.append(network.transform.open_array(photo))
         except UnreadablePhoto as error:
             unreadable[place] = Unreadable(error.name, error.why)
     if not pixels:
         return PhotoFeatures(np.zeros((0, network.num_features), np.float32), unreadable)
-    blank = [torch.zeros_like(pixels[0])] * (least - len(pixels))
-    features = network.features(torch.stack(pixels + blank)).cpu().numpy()
-    return PhotoFeatures(features[: len(pixels)], unreadable)
+    blank = [np.zeros_like(pixels[0])] * (least - len(pixels))
+    return PhotoFeatures(network.features_of(np.stack(pixels + blank))[: len(pixels)], unreadable)
 
 
 def work_through(
     photos: Iterable[Source],
     work: Callable[[Sequence[Source]], T],
-    device: torch.device,
+    device: torch.device | None,
     batch: int = BATCH,
     even: bool = False,
 ) -> Iterator[T]:
@@ -108,12 +105,12 @@ def work_through(
     Only a few batches are under way, however many photos there are: they may come from a generator. With `even`, a
     batch is never shared by threads, however few photos there are: they would round differently.
     """
-    threads = torch.get_num_threads() if device.type == "cpu" else count_workers(None)
+    threads = count_workers(None) if device is not None and device.type != "cpu" else thread_count(device)
     count = len(photos) if isinstance(photos, Sequence) else None
     size = batch if even or count is None else max(1, min(batch, -(-count // threads)))
     each = iter(photos)
     batches = iter(lambda: list(islice(each, size)), [])
-    if count is not None and count <= size and not even:  # one batch: all threads share each operation
+    if device is None or (count is not None and count <= size and not even):  # all threads share each operation
         yield from map(work, batches)
         return
     waiting: deque[Future[T]] = deque()
@@ -172,6 +169,10 @@ def read_by_class(model: Model, source: str | Path) -> PhotosByClass:
     """The photos source/<class id or name>/*, those of an input that says their classes (`features.listing`), or
     features with labels: a feature store, or .npz with `features` and `labels`. Refused where nothing is of a class of
     the bundle, or no photo can be read."""
+    from unseen.features.folders import match_photos  # here and below: a photo to be named does not need them
+    from unseen.features.listing import places
+    from unseen.features.store import FeatureStore
+
     class_ids = {model.bundle.ids[row] for row in np.flatnonzero(model.bundle.is_class)}
     if is_array_file(source) or FeatureStore.is_store(source):
         return _read_features(model, source, class_ids)
@@ -193,6 +194,8 @@ def read_by_class(model: Model, source: str | Path) -> PhotosByClass:
 
 
 def _read_features(model: Model, source: str | Path, class_ids: set[str]) -> PhotosByClass:
+    from unseen.features.folders import match_folders, open_stored
+
     store = open_stored(source, model.bundle.network.checksum, lambda: model.network)
     labels = list(store.classes())
     matched = match_folders(labels, model.bundle.hierarchy, class_ids)

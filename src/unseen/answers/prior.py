@@ -15,23 +15,25 @@ import csv
 import io
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-import torch
-from torch import Tensor
 
+from unseen._util.tensors import Array, library, log_softmax, logsumexp, on_device
 from unseen.answers.candidates import find_node
 from unseen.answers.probability import SHARPNESS, measure_spread
 from unseen.data import data_file
 from unseen.errors import UnseenError
 from unseen.hierarchy.core import Hierarchy
 from unseen.hierarchy.search import plain
-from unseen.hierarchy.wordnet import BUILT_IN, wordnet_row
+from unseen.hierarchy.wordnet import BUILT_IN, wordnet_row, wordnet_rows
+
+if TYPE_CHECKING:
+    import torch
 
 WEIGHT = 0.8  # of commonness; chosen on half of the classes with photos, for four networks; flat from 0.5 to 1.0
 HELP = "common, uniform, or a file of weights (name,weight); uniform+FILE: the weights alone"
@@ -51,7 +53,7 @@ def commonness(hierarchy: Hierarchy, rows: np.ndarray) -> np.ndarray:
     """
     if hierarchy.source.get("kind") not in BUILT_IN:
         return np.full(len(rows), np.nan)
-    place = np.array([wordnet_row(hierarchy.ids[row]) for row in rows], np.int64)
+    place = wordnet_rows([hierarchy.ids[row] for row in rows])
     return np.where(place >= 0, _nouns()[place], np.nan)
 
 
@@ -192,35 +194,35 @@ def _checked(entries: Iterable[tuple[str, Any]], hierarchy: Hierarchy, where: st
 
 
 class ColumnPrior:
-    """A prior over seen classes, then unseen ones, given by their rows: what it does to scores and probabilities."""
+    """A prior over seen classes, then unseen ones, given by their rows: what it does to scores and probabilities, which
+    are tensors, or arrays where the device is None."""
 
-    def __init__(self, prior: Prior, hierarchy: Hierarchy, seen: np.ndarray, unseen: np.ndarray):
-        self.common = _tensor(_centred(commonness(hierarchy, unseen))) if prior.common and len(unseen) else None
+    def __init__(
+        self, prior: Prior, hierarchy: Hierarchy, seen: np.ndarray, unseen: np.ndarray,
+        device: torch.device | None = None,
+    ):  # fmt: skip
+        common = _centred(commonness(hierarchy, unseen)) if prior.common and len(unseen) else None
         weights = prior.class_weights(hierarchy, np.concatenate([seen, unseen]))
-        self.log_weights = None if weights is None else _tensor(np.log(weights))
+        self.common: Array = None if common is None else on_device(common.astype(np.float32), device)
+        self.log_weights: Array = None if weights is None else on_device(np.log(weights).astype(np.float32), device)
 
     def __bool__(self) -> bool:
         return self.common is not None or self.log_weights is not None
 
-    def to(self, device: torch.device) -> ColumnPrior:
-        self.common = None if self.common is None else self.common.to(device)
-        self.log_weights = None if self.log_weights is None else self.log_weights.to(device)
-        return self
-
-    def weigh(self, log_probabilities: Tensor) -> Tensor:
+    def weigh(self, log_probabilities: Array) -> Array:
         """log p (n x C) with the weights."""
-        return log_probabilities if self.log_weights is None else (log_probabilities + self.log_weights).log_softmax(1)
+        return log_probabilities if self.log_weights is None else log_softmax(log_probabilities + self.log_weights)
 
-    def shift(self, scores: Tensor, border: int) -> Tensor:
+    def shift(self, scores: Array, border: int) -> Array:
         """The method's scores (n x C), seen classes first up to `border`, for `plain_probabilities`."""
         if self.common is not None:
             unseen = scores[:, border:]
             sharp = SHARPNESS / measure_spread(unseen)
             favoured = unseen + self.common / sharp * SHARPNESS
             if border:  # unseen classes together stay as probable as they were
-                more = (sharp * favoured).logsumexp(1, keepdim=True) - (sharp * unseen).logsumexp(1, keepdim=True)
+                more = logsumexp(sharp * favoured) - logsumexp(sharp * unseen)
                 favoured = favoured - more / sharp
-            scores = torch.cat([scores[:, :border], favoured], dim=1)
+            scores = library(scores).concatenate([scores[:, :border], favoured], 1)
         if self.log_weights is not None:
             scores = scores + self.log_weights * (measure_spread(scores) / SHARPNESS)
         return scores
@@ -233,7 +235,3 @@ def _centred(commonness: np.ndarray) -> np.ndarray | None:
         return None
     centred = np.where(known, commonness - commonness[known].mean(), 0)
     return WEIGHT * centred if centred.any() else None
-
-
-def _tensor(values: Sequence[float] | np.ndarray | None) -> Tensor | None:
-    return None if values is None else torch.from_numpy(np.asarray(values, np.float32))

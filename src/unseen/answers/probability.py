@@ -27,10 +27,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from torch import Tensor
-from torch.nn.functional import logsigmoid
 
+from unseen._util.tensors import Array, deviation, library, log_sigmoid, log_softmax, logsumexp, with_columns
 from unseen.answers.words import with_article, words_of
 from unseen.bundle.records import CONFIDENCES, ProbabilityNumbers
 from unseen.errors import UnseenError
@@ -62,54 +60,53 @@ depends on the scale of logits."""
 
 def log_probabilities(
     numbers: ProbabilityNumbers,
-    logits: Tensor,
-    seen_scores: Tensor,
-    scores: Tensor,
-    places: Tensor,
-    climb: tuple[Tensor, Tensor],
-    common: Tensor | None = None,
-) -> tuple[Tensor, Tensor]:
-    """log p of the seen candidates and of the unseen ones.
+    logits: Array,
+    seen_scores: Array,
+    scores: Array,
+    places: Array,
+    climb: tuple[Array, Array],
+    common: Array | None = None,
+) -> tuple[Array, Array]:
+    """log p of the seen candidates and of the unseen ones; arrays of NumPy, or tensors.
 
     `logits` (n x M) are over all seen classes, `places` are those of the seen candidates among them. The method's
     `seen_scores` (n x len(places)) and `scores` (n x U) are over the seen and over the unseen candidates. `climb`, from
     `way_up`: which of the latter have a seen candidate below (A), and the way up to those (len(places) x A). `common`
     (U), from `ColumnPrior`: which of the unseen candidates are common.
     """
-    seen = torch.log_softmax(numbers.seen_sharpness * logits[:, places], dim=1)
+    seen = log_softmax(numbers.seen_sharpness * logits[:, places])
     if not scores.shape[1]:
         return seen, scores
     units = scores * (numbers.unseen_sharpness / measure_spread(scores))
-    unseen = torch.log_softmax(units if common is None else units + numbers.unseen_sharpness * common, dim=1)
+    unseen = log_softmax(units if common is None else units + numbers.unseen_sharpness * common)
     if not len(places):
         return seen, unseen
     if numbers.climb:
-        above, way = climb
-        climbed = seen.exp() @ way
+        (above, way), the = climb, library(unseen)
+        climbed = the.exp(seen) @ way
         # What has nothing to climb to stays.
-        stays = (1 - numbers.climb * climbed.sum(dim=1, keepdim=True)).clamp_min(TINY)
-        unseen = unseen + stays.log()
-        arriving = (numbers.climb * climbed).clamp_min(TINY).log()
-        unseen = unseen.index_copy(1, above, torch.logaddexp(unseen[:, above], arriving))
-    odds = gate(numbers, logits.logsumexp(1), method_odds(seen_scores, scores))[:, None]
-    return seen + logsigmoid(odds), unseen + logsigmoid(-odds)
+        unseen = unseen + the.log((1 - numbers.climb * climbed.sum(1)[:, None]).clip(TINY))
+        arriving = the.log((numbers.climb * climbed).clip(TINY))
+        unseen = with_columns(unseen, above, the.logaddexp(unseen[:, above], arriving))
+    odds = gate(numbers, logsumexp(logits), method_odds(seen_scores, scores))
+    return seen + log_sigmoid(odds), unseen + log_sigmoid(-odds)
 
 
-def gate(numbers: ProbabilityNumbers, response: Tensor, odds: Tensor) -> Tensor:
-    """n: the log-odds that a photo shows a seen class."""
+def gate(numbers: ProbabilityNumbers, response: Array, odds: Array) -> Array:
+    """The log-odds that a photo shows a seen class."""
     return numbers.gate_slope * (response - numbers.gate_centre) + numbers.gate_lean * odds + numbers.gate_offset
 
 
-def measure_spread(scores: Tensor) -> Tensor:
+def measure_spread(scores: Array) -> Array:
     """n x 1: the standard deviation of each photo's scores."""
-    return scores.std(dim=1, keepdim=True, correction=0).clamp_min(TINY)
+    return deviation(scores).clip(TINY)
 
 
-def method_odds(seen_scores: Tensor, scores: Tensor) -> Tensor:
-    """n: how much more like seen than like unseen classes the method finds a photo, whatever their number."""
+def method_odds(seen_scores: Array, scores: Array) -> Array:
+    """n x 1: how much more like seen than like unseen classes the method finds a photo, whatever their number."""
     scale = SHARPNESS / measure_spread(scores)
-    seen = (scale * seen_scores).logsumexp(1) - math.log(seen_scores.shape[1])
-    return seen - ((scale * scores).logsumexp(1) - math.log(scores.shape[1]))
+    seen = logsumexp(scale * seen_scores) - math.log(seen_scores.shape[1])
+    return seen - (logsumexp(scale * scores) - math.log(scores.shape[1]))
 
 
 def way_up(hierarchy: Hierarchy, seen: np.ndarray, unseen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -9,7 +9,6 @@ scores stay within a fixed budget of memory; a large class matrix, float16 or me
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,10 +16,9 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from unseen._util.devices import separate_threads, thread_count
+from unseen._util.tensors import Array, as_numpy, find_device, on_device
 from unseen.answers.prior import UNIFORM, ColumnPrior, Prior
 from unseen.answers.probability import (
     UNCALIBRATED,
@@ -35,6 +33,9 @@ from unseen.answers.probability import (
 from unseen.errors import UnseenError
 
 if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
     from unseen.bundle import Bundle
 
 MISSED = 2**62
@@ -75,13 +76,16 @@ class Scorer:
 
     A photo's scores do not depend on the photos beside it: products have a fixed depth and at least LEAST rows, which
     with MKL makes every score the same to the last bit, whatever the batch, the candidates or the number of threads.
+    Where the device is None, NumPy computes all of it, for a few photos that torch is not worth importing for.
     """
 
-    def __init__(self, bundle: Bundle, rows: np.ndarray, device: str | torch.device = "cpu", prior: Prior = UNIFORM):
+    def __init__(
+        self, bundle: Bundle, rows: np.ndarray, device: str | torch.device | None = "cpu", prior: Prior = UNIFORM
+    ):
         solution, self.hierarchy = bundle.solution, bundle.hierarchy
         self.given = np.asarray(rows, np.int64)
-        self.rows, self.seen, self.device = np.sort(self.given), bundle.is_seen, torch.device(device)
-        self.projection, self._classifiers = solution.projection, _read_only(solution.classifiers)
+        self.rows, self.seen, self.device = np.sort(self.given), bundle.is_seen, find_device(device)
+        self.projection, self._classifiers = solution.projection, solution.classifiers
         weights = prior.class_weights(self.hierarchy, self.rows)
         self._excluded = np.zeros(len(self.rows), bool) if weights is None else weights == 0
         answered = self.rows[~self._excluded]
@@ -91,15 +95,15 @@ class Scorer:
         seen, unseen = answered[self.seen[answered]], answered[~self.seen[answered]]
         self.columns = np.concatenate([seen, unseen])
         self.groups = (slice(0, len(seen)), slice(len(seen), len(answered)))
-        self.prior = ColumnPrior(prior, self.hierarchy, seen, unseen).to(self.device)
+        self.prior = ColumnPrior(prior, self.hierarchy, seen, unseen, self.device)
         self.numbers = None if bundle.calibration is None else bundle.calibration.probability
         if self.numbers is not None:
-            self._head = torch.from_numpy(np.ascontiguousarray(bundle.head, np.float32)).to(self.device)
+            self._head = on_device(np.ascontiguousarray(bundle.head, np.float32), self.device)
             place = np.full(len(self.seen), -1)
             place[bundle.seen] = np.arange(len(bundle.seen))
-            self._seen_places = torch.from_numpy(place[seen]).to(self.device)
+            self._seen_places = on_device(place[seen], self.device)
             above, way = way_up(self.hierarchy, seen, unseen)
-            self._climb = torch.from_numpy(above).to(self.device), torch.from_numpy(way).to(self.device)
+            self._climb = on_device(above, self.device), on_device(way, self.device)
 
     @classmethod
     def of_matrix(
@@ -122,7 +126,7 @@ class Scorer:
         return NodeSums(self.hierarchy, self.columns, self.rows[~self._excluded])
 
     @cached_property
-    def _matrix(self) -> Tensor | None:
+    def _matrix(self) -> Array | None:
         """C x E, the candidates' classifiers; None where they are too many to be held."""
         fits = 4 * len(self.columns) * self._classifiers.shape[1] <= MATRIX_BUDGET
         return self._gather(slice(None)) if fits else None
@@ -140,10 +144,10 @@ class Scorer:
         """n x C, float32: log-probabilities, or the method's scores."""
         scores = np.empty((len(features), len(self.columns)), np.float32)
 
-        def keep(block: slice, part: Tensor) -> None:
+        def keep(block: slice, part: Array) -> None:
             if seen_shift:
                 part[:, self.groups[0]] -= seen_shift
-            scores[block] = part.cpu().numpy()
+            scores[block] = as_numpy(part)
 
         self._for_blocks(features, seen_shift, keep)
         return scores
@@ -197,10 +201,10 @@ class Scorer:
         def count(block: slice, scores: Tensor) -> None:
             if not len(self.columns):
                 return
-            true_column = torch.from_numpy(np.maximum(column[block], 0)).to(self.device)[:, None]
+            true_column = on_device(np.maximum(column[block], 0), self.device)[:, None]
             # The true class's score is read from the product, never computed again: else it would not equal itself.
             true = scores.gather(1, true_column)
-            is_seen = torch.from_numpy(self.seen[truth[block]]).to(self.device)[:, None]
+            is_seen = on_device(self.seen[truth[block]], self.device)[:, None]
             for side, group in enumerate(self.groups):
                 # Instead of shifting every score, the threshold moves the other way, and only for the other group.
                 other = is_seen if side == 1 else ~is_seen
@@ -221,20 +225,18 @@ class Scorer:
 
     # -- the product -----------------------------------------------------------------------------------------------
 
-    def _for_blocks(
-        self, features: np.ndarray, seen_shift: float | None, work: Callable[[slice, Tensor], None]
-    ) -> None:
+    def _for_blocks(self, features: np.ndarray, seen_shift: float | None, work: Callable[[slice, Array], None]) -> None:
         """Call work(photos, their scores over all columns, without shift) for every block of photos.
 
         On a CPU each thread has blocks of its own, unless there are too few photos. Work may change the scores.
         """
         check_shift(seen_shift)
         features = np.asarray(features, np.float32)
-        points = torch.from_numpy(self.projection(features))
-        if not torch.isfinite(points).all():
+        points = self.projection(features)
+        if not np.isfinite(points).all():
             raise UnseenError("Features hold NaN or infinity: check the network and its weights.")
         log = self.calibrated and seen_shift is None
-        if len(points) <= LEAST:
+        if len(points) <= LEAST or self.device is None:
             work(slice(0, len(points)), self._scores(points, features if log else None))
             return
         threads = thread_count(self.device)
@@ -254,9 +256,14 @@ class Scorer:
                 for _ in pool.map(do, blocks):  # raises what went wrong
                     pass
 
-    def _product(self, points: Tensor) -> Tensor:
+    def _product(self, points: np.ndarray) -> Array:
         """n x C: points . classifiers, summed over pieces of DEPTH features in their order."""
-        photos = points.to(self.device, torch.float32)
+        if self.device is None:
+            starts = range(0, max(len(self.columns), 1), CLASSES)  # a piece at a time stays in the cache
+            return np.concatenate([points @ self._gather(slice(at, at + CLASSES)).T for at in starts], axis=1)
+        import torch
+
+        photos = on_device(points, self.device)
         if len(photos) < LEAST:  # zeros follow
             photos = torch.cat([photos, photos.new_zeros(LEAST - len(photos), photos.shape[1])])
         classes = len(self.columns)
@@ -273,13 +280,13 @@ class Scorer:
                     torch.mm(a, b, out=out)
         return scores[: len(points)]
 
-    def _scores(self, points: Tensor, features: np.ndarray | None) -> Tensor:
+    def _scores(self, points: np.ndarray, features: np.ndarray | None) -> Array:
         """n x C: the method's scores with the prior; with `features`, log-probabilities."""
         scores = self._product(points)
         if features is not None and self.numbers is not None:
             with_one = np.ones((max(len(features), LEAST), features.shape[1] + 1), np.float32)
             with_one[: len(features), :-1] = features
-            logits = (torch.from_numpy(with_one).to(self.device) @ self._head.T)[: len(features)]
+            logits = (on_device(with_one, self.device) @ self._head.T)[: len(features)]
             seen, unseen = scores[:, self.groups[0]], scores[:, self.groups[1]]
             logs = log_probabilities(
                 self.numbers, logits, seen, unseen, self._seen_places, self._climb, self.prior.common
@@ -288,16 +295,20 @@ class Scorer:
             return self.prior.weigh(scores)
         return self.prior.shift(scores, self.groups[0].stop)
 
-    def _gather(self, columns: slice) -> Tensor:
+    def _gather(self, columns: slice) -> Array:
         """Classifiers of these columns, float32 on the device."""
-        rows = self.columns[columns]
-        consecutive = len(rows) and rows[-1] - rows[0] + 1 == len(rows) and (np.diff(rows) == 1).all()
-        # A slice of the source is a view; picking rows copies them.
-        picked = self._classifiers[rows[0] : rows[-1] + 1] if consecutive else self._classifiers[torch.from_numpy(rows)]
-        matrix = picked.to(self.device, torch.float32)
-        if not torch.isfinite(matrix.sum()):
+        matrix = self._gather_rows(self.columns[columns])
+        if not math.isfinite(matrix.sum()):
             raise UnseenError("The class matrix holds NaN or infinity: train the bundle again.")
         return matrix
+
+    def _gather_rows(self, rows: np.ndarray) -> Array:
+        consecutive = len(rows) and rows[-1] - rows[0] + 1 == len(rows) and (np.diff(rows) == 1).all()
+        # A slice of the source is a view; picking rows copies them.
+        picked = self._classifiers[rows[0] : rows[-1] + 1] if consecutive else self._classifiers[rows]
+        if self.device is None:
+            return picked.astype(np.float32, copy=False)
+        return on_device(picked, self.device).float()
 
 
 def check_shift(seen_shift: float | None) -> None:
@@ -306,15 +317,11 @@ def check_shift(seen_shift: float | None) -> None:
         raise UnseenError(f"the seen shift must be a finite number, not {seen_shift}")
 
 
-def _read_only(matrix: np.ndarray) -> Tensor:
-    with warnings.catch_warnings():  # a read-only array makes torch warn; nothing is ever written to it here
-        warnings.simplefilter("ignore", UserWarning)
-        return torch.from_numpy(matrix)
-
-
 def _count(scores: Tensor, threshold: Tensor) -> tuple[np.ndarray, np.ndarray]:
     """How many of each row's scores are greater than, and how many are equal to its threshold (int64, int64): scores
     that differ by rounding alone are equal."""
+    import torch
+
     tolerance = TIE * threshold.abs().nan_to_num(posinf=0.0)  # a class without an answer scores -inf
     above, below = threshold + tolerance, threshold - tolerance
     greater = torch.zeros(len(scores), dtype=torch.int64, device=scores.device)

@@ -20,7 +20,7 @@ from unseen._util.names import count_of_photos
 from unseen.data import data_file
 from unseen.hierarchy import paths
 from unseen.hierarchy.core import Hierarchy
-from unseen.hierarchy.wordnet import is_wordnet_id
+from unseen.hierarchy.wordnet import wordnet_rows
 
 LEVELS = {"sure": "Sure", "likely": "Likely", "guess": "A guess"}  # how a verdict begins
 SAYABLE = 2  # the least rank of an answer
@@ -59,9 +59,10 @@ class Words:
         groups, called = np.arange(len(self.says)), defaultdict(list)
         for row in np.flatnonzero(self.sayable).tolist():
             called[self.says[row].lower()].append(row)
+        from_wordnet = wordnet_rows(self.hierarchy.ids) >= 0
         for rows in called.values():
             if len(rows) > 1:
-                rows = [row for row in rows if is_wordnet_id(self.hierarchy.ids[row])]
+                rows = [row for row in rows if from_wordnet[row]]
                 groups[rows] = rows[:1]
         return groups
 

@@ -25,7 +25,7 @@ from unseen.bundle.records import CalibrationRecord, FinetuneRecord, NetworkInfo
 from unseen.data import imagenet_21k
 from unseen.errors import UnseenError
 from unseen.hierarchy.core import Hierarchy
-from unseen.hierarchy.wordnet import BUILT_IN, is_wordnet_id
+from unseen.hierarchy.wordnet import BUILT_IN, wordnet_rows
 from unseen.methods import Method, Solution, make_method
 from unseen.methods.base import Problem
 from unseen.methods.registry import check_code
@@ -123,7 +123,8 @@ class Bundle:
         mask = np.ones(len(self), dtype=bool)
         if self.hierarchy.source.get("kind") in BUILT_IN:
             imagenet = set(imagenet_21k())
-            mask[:] = [i in imagenet or not is_wordnet_id(i) for i in self.ids]
+            others = wordnet_rows(self.ids) < 0
+            mask[:] = [id in imagenet or other for id, other in zip(self.ids, others.tolist(), strict=True)]
         mask[self.hierarchy.indices(self.connecting)] = False
         named = [i for i in self.hierarchy.source.get("named", ()) if i in self.hierarchy]
         mask[self.hierarchy.indices([*self.added, *named])] = True
@@ -235,11 +236,12 @@ class Bundle:
         return self.path
 
     @classmethod
-    def load(cls, path: str | Path, verify: bool = True, trust_code: bool = False) -> Bundle:
+    def load(cls, path: str | Path, verify: bool = True, trust_code: bool = False, in_cache: bool = False) -> Bundle:
         """The bundle in a file. `verify` compares its checksum. `trust_code` lets it import the modules of your own
-        that it names, when its network or its method is needed."""
+        that it names, when its network or its method is needed. `in_cache`: nobody changes the file in place, so that
+        it can be mapped instead of read."""
         try:
-            bundle = cls(**read_fields(Path(path), verify), trust_code=trust_code)
+            bundle = cls(**read_fields(Path(path), verify, in_cache), trust_code=trust_code)
             check_kinds(bundle)
             check_shapes(bundle)
         except FORGED as error:

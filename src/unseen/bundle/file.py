@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unseen._util.arrays import read_arrays, stored_checksum, write_arrays
+from unseen._util.arrays import LARGE, read_arrays, stored_checksum, write_arrays
 from unseen.bundle.records import NetworkInfo, read_details
 from unseen.errors import UnseenError
 from unseen.hierarchy.core import Hierarchy
@@ -103,9 +103,9 @@ def _answers_and_trust(solution: Solution) -> dict[str, np.ndarray | None]:
 # -- loading ---------------------------------------------------------------------------------------------------------
 
 
-def read_fields(path: Path, verify: bool = True) -> dict[str, Any]:
+def read_fields(path: Path, verify: bool = True, in_cache: bool = False) -> dict[str, Any]:
     """The fields of the bundle in a file; `verify` compares its checksum."""
-    records, arrays = _read(path, verify)
+    records, arrays = _read(path, verify, 0 if in_cache else LARGE)
     if records["format"] != FORMAT:
         raise UnseenError(f"{path} was made by another version of unseen (format {records['format']}): train it again")
     classes = json.loads(arrays.pop("classes").tobytes())
@@ -134,10 +134,10 @@ def read_fields(path: Path, verify: bool = True) -> dict[str, Any]:
     }
 
 
-def _read(path: Path, verify: bool) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def _read(path: Path, verify: bool, map_from: int) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Records and arrays of a bundle, or an error that says what is there instead."""
     try:
-        return read_arrays(path, KIND, verify, map_large=True)
+        return read_arrays(path, KIND, verify, map_from=map_from)
     except FileNotFoundError:
         if training_folder(path).is_dir():
             raise UnseenError(f"{path} is not there yet: its training was interrupted, resume it") from None
@@ -161,9 +161,8 @@ def _within(prefix: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarr
 
 
 def _solution(saved: dict, arrays: dict[str, np.ndarray], fit: FitRecord) -> Solution:
-    classifiers = arrays["classifiers"]
     return Solution(
-        classifiers=classifiers if _is_mapped(classifiers) else classifiers.astype(np.float32, copy=False),
+        classifiers=arrays["classifiers"],  # in 16 bits, if they are stored so
         projection=from_saved(saved["kind"], _within("projection.", arrays), saved["settings"]),
         state=_within("state.", arrays),
         record=fit,
@@ -174,6 +173,9 @@ def _solution(saved: dict, arrays: dict[str, np.ndarray], fit: FitRecord) -> Sol
 
 def _is_finite(array: np.ndarray, kind: type = np.float32) -> bool:
     """Whether all numbers are finite as such a kind; NaN is least and greatest. No second array is held."""
+    if array.dtype == np.float16:  # compared in software: their exponents are faster, a piece of the cache's size each
+        bits = array.reshape(-1).view(np.uint16)
+        return all((bits[at : at + 2**18] & 0x7C00).max() < 0x7C00 for at in range(0, len(bits), 2**18))
     with np.errstate(over="ignore"):
         return bool(np.isfinite(np.array([array.min(initial=0), array.max(initial=0)]).astype(kind)).all())
 

@@ -112,7 +112,6 @@ def classify(
     with quick_start():
         from unseen.answers.answer import Answer, Unreadable
         from unseen.answers.prior import Prior
-        from unseen.features.folders import read_named_rows
 
         names, sources = read_arguments(photos or [], None, column, key)
         if heatmap is not None and len(sources) != 1:
@@ -124,6 +123,8 @@ def classify(
     if features is None:
         items = model.classify(sources, k, candidates, seen_shift, confidence, prior, show_progress=True)
     else:
+        from unseen.features.folders import read_named_rows
+
         names, matrix = read_named_rows(features, model.bundle.network.checksum, lambda: model.network)
         items = model.classify_features(matrix, k, candidates, seen_shift, confidence, prior)
     named = list(zip(names, items, strict=True))
@@ -145,10 +146,11 @@ def classify(
         "unreadable": unreadable,
         "sure": confidence,
         **({"among": [item.as_dict() for item in model.listed]} if model.listed else {}),
-        "calibrated": seen_shift is None and model.scorer(candidates, prior=prior).calibrated,
+        "calibrated": seen_shift is None and (bool(model.listed) or model.bundle.calibration is not None),
         "prior": str(model.prior if prior is None else Prior.read(prior, model.bundle.hierarchy)),
     }
     emit(result, json_, lambda: _show(model, result, answers, reasons))
+    model.prepare_next_start()
     end_with(len(answers), unreadable)
 
 

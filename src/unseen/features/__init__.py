@@ -1,7 +1,5 @@
 """Photos -> features: one protocol (`Features`), implemented by a store on disk and by arrays."""
 
-from unseen.features.base import Features, SeenFeatures
-from unseen.features.build import Built, build_store
-from unseen.features.store import FeatureStore
+import lazy_loader
 
-__all__ = ["Built", "FeatureStore", "Features", "SeenFeatures", "build_store"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)  # torch only when it is needed

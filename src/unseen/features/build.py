@@ -8,7 +8,6 @@ depend on the photos around it. Under torchrun each process does every n-th clas
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import time
 from collections import deque
@@ -23,7 +22,7 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from unseen._util.devices import separate_threads, thread_count
+from unseen._util.devices import count_workers, separate_threads, thread_count
 from unseen._util.files import locked, write_atomically
 from unseen._util.processes import Processes, shared, watch_workers
 from unseen._util.run import Bar, progress
@@ -229,14 +228,6 @@ def _stored(out: Path, folder: str, names: Names) -> Content:
         if path.name in chosen and _number(path) not in content.blocks and (block := find_block(path)) is not None:
             content.add(path, block)
     return content
-
-
-def count_workers(asked: int | None) -> int:
-    """Processes that read photos: as many as asked for, else one for each CPU that this process may use, at most 8."""
-    if asked is not None:
-        return asked
-    cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, min(8, cpus // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))))
 
 
 @dataclass

@@ -18,7 +18,6 @@ from unseen._util.names import list_some
 from unseen.data import AWA2_CLASSES as AWA2
 from unseen.errors import UnseenError
 from unseen.features.base import Features, is_array_file, read_arrays
-from unseen.features.build import build_store
 from unseen.features.listing import Listing, is_labelled_input, list_by_class
 from unseen.features.store import FORMAT, LISTING, FeatureStore, describe_network, digest
 from unseen.hierarchy.core import Hierarchy
@@ -142,6 +141,8 @@ def open_features(
     alone = os.environ.get("WORLD_SIZE", "1") == "1"  # processes that share the work must all do the same
     current = alone and FeatureStore.is_store(store) and listed.is_file() and listed.read_text() == listing
     if not current:
+        from unseen.features.build import build_store  # with torch, which one photo may not need
+
         build_store(place, store, network(), workers=workers, prune=True)
         write_atomically(listed, listing.encode())
     return FeatureStore.open(store, network())

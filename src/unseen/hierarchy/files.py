@@ -26,7 +26,15 @@ from unseen.errors import UnseenError
 from unseen.hierarchy import paths
 from unseen.hierarchy.core import Hierarchy, Node, Sense, describe_cycle
 from unseen.hierarchy.search import close_matches, did_you_mean, plain
-from unseen.hierarchy.wordnet import BUILT_IN, built_in, completed, connecting_nodes, is_wordnet_id, wordnet
+from unseen.hierarchy.wordnet import (
+    BUILT_IN,
+    built_in,
+    completed,
+    connecting_nodes,
+    is_wordnet_id,
+    wordnet,
+    wordnet_rows,
+)
 
 if TYPE_CHECKING:
     from unseen.vectors.class_vectors import Coverage
@@ -526,7 +534,8 @@ READERS = {".csv": read_csv, ".tsv": read_csv, ".json": read_json, ".txt": read_
 def own_classes(hierarchy: Hierarchy, added: Sequence[str] = ()) -> list[str]:
     """The ids that are the user's in a built-in hierarchy: what is not WordNet's, and what was added by name."""
     named = {*added, *hierarchy.source.get("named", ())}
-    return [id for id in hierarchy.ids if id in named or not is_wordnet_id(id)]
+    rows = wordnet_rows(hierarchy.ids).tolist()
+    return [id for id, row in zip(hierarchy.ids, rows, strict=True) if row < 0 or id in named]
 
 
 def check_up(hierarchy: Hierarchy, seen_ids: Sequence[str], coverage: Coverage) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 
-from unseen._util.arrays import normalise_rows
+from unseen._util.arrays import LARGE, normalise_rows
 from unseen._util.run import Run
 from unseen.errors import UnseenError
 from unseen.methods.projections import KINDS, Projection
@@ -82,7 +82,7 @@ class Solution:
     """What a fitted method leaves: a row for every class, and where photo features meet it.
 
     Args:
-        classifiers: N x E, float32; row u belongs to class u.
+        classifiers: N x E, float32, or float16 as some bundles store them; row u belongs to class u.
         projection: Features (n x D) -> n x E, one of those in `unseen.methods.projections`.
         state: All that `Method.predict` needs for a class that is added later.
         record: Facts about the fit: loss, epochs, number of weights and the like.
@@ -105,6 +105,11 @@ class Solution:
     record: FitRecord = field(default_factory=FitRecord)
     answers: np.ndarray | None = None
     trust: np.ndarray | None = None
+
+    @property
+    def editable(self) -> np.ndarray:
+        """The classifiers in full precision, but for those that may not fit into memory."""
+        return self.classifiers if self.classifiers.nbytes > LARGE else self.classifiers.astype(np.float32, copy=False)
 
     def __post_init__(self):
         if self.projection.kind not in KINDS:  # a bundle could be saved with it, but never loaded

@@ -1,9 +1,5 @@
 """Pretrained networks: photos -> features, and the classifiers of the seen classes."""
 
-from unseen.networks.base import Network
-from unseen.networks.custom import from_module
-from unseen.networks.linear import from_linear
-from unseen.networks.loading import BUILT_IN, load_network
-from unseen.photos.transforms import PhotoTransform
+import lazy_loader
 
-__all__ = ["BUILT_IN", "Network", "PhotoTransform", "from_linear", "from_module", "load_network"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)  # torch only when it is needed

@@ -131,6 +131,10 @@ class Network(nn.Module):
             if training:
                 self.train()
 
+    def features_of(self, pixels: np.ndarray) -> np.ndarray:
+        """The same, from an array to an array."""
+        return self.features(torch.from_numpy(pixels)).cpu().numpy()
+
     def _cached(self, key: str, make: Callable[[], Any]) -> Any:
         """Something made from the weights, made again when they have changed: a change in place increments a tensor's
         version. Training empties the cache, since some optimisers change weights behind autograd's back."""

@@ -45,11 +45,14 @@ class _Normalised:
         """size x size x 3 bytes -> float32 3 x size x size."""
         from torch import from_numpy  # here: processes that only decode photos start without torch
 
+        return from_numpy(self.normalise_array(pixels))
+
+    def normalise_array(self, pixels: np.ndarray) -> np.ndarray:
         mean, std = (np.array(values, np.float32).reshape(3, 1, 1) for values in (self.mean, self.std))
         normalised = np.ascontiguousarray(pixels.transpose(2, 0, 1), np.float32)
         normalised /= 255 * std
         normalised -= mean / std
-        return from_numpy(normalised)
+        return normalised
 
 
 @dataclass(frozen=True)
@@ -91,6 +94,10 @@ class PhotoTransform(_Normalised):
     def open(self, source: Source) -> Tensor:
         """Read any photo and transform it; a JPEG much larger than needed is decoded at a reduced scale."""
         return self(read_photo(source, short_side=self.resize))
+
+    def open_array(self, source: Source) -> np.ndarray:
+        """The same as an array: torch is not imported."""
+        return self.normalise_array(self.crop(read_photo(source, short_side=self.resize)))
 
     def crop(self, image: Image.Image) -> np.ndarray:
         """RGB picture -> size x size x 3 bytes: all but `normalise`."""

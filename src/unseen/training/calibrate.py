@@ -240,7 +240,7 @@ def sample_photos(
         scores=scores[:, scorer.groups[1]],
         truth=truth[rows],
         seen_scores=scores[:, scorer.groups[0]],
-        common=ColumnPrior(COMMON, bundle.hierarchy, seen, unseen).common,
+        common=ColumnPrior(COMMON, bundle.hierarchy, seen, unseen, torch.device("cpu")).common,
     )
 
 
@@ -387,7 +387,7 @@ class Sample:
     @cached_property
     def odds(self) -> np.ndarray:
         """n: as `answers.probability.method_odds` has it."""
-        return method_odds(torch.from_numpy(self.seen_scores), torch.from_numpy(self.scores)).numpy()
+        return method_odds(torch.from_numpy(self.seen_scores), torch.from_numpy(self.scores))[:, 0].numpy()
 
     def probabilities(self, numbers: ProbabilityNumbers, photos: np.ndarray | slice = slice(None)) -> np.ndarray:
         """n x (M + U) for some of the photos."""

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from unseen._util.arrays import read_arrays, write_arrays
+from unseen._util.arrays import LARGE, read_arrays, write_arrays
 from unseen._util.files import DAMAGE, cache_folder, sha256
 from unseen._util.names import list_some
 from unseen._util.run import progress
@@ -86,7 +86,7 @@ def load_vector_file(spec: str | Path, show_progress: bool = True) -> VectorTabl
 def read_cached(entry: Path) -> VectorTable | None:
     """The table in the cache; None if there is none, or only a damaged one."""
     try:
-        facts, arrays = read_arrays(entry, KIND, map_large=True)
+        facts, arrays = read_arrays(entry, KIND, map_from=LARGE)
         return VectorTable(vectors=arrays["vectors"], **facts)
     except DAMAGE:
         return None

@@ -307,7 +307,9 @@ class View:
 
     @cached_property
     def _lengths(self) -> np.ndarray:
-        return np.maximum(np.linalg.norm(self.bundle.solution.classifiers, axis=1), np.finfo(np.float32).tiny)
+        classifiers = self.bundle.solution.classifiers
+        squares = np.einsum("ce,ce->c", classifiers, classifiers, dtype=np.float32)
+        return np.maximum(np.sqrt(squares), np.finfo(np.float32).tiny)
 
     def nearest(self, id: str, n: int) -> list[dict[str, Any]]:
         """The n classes whose classifiers are most like that of `id`, by cosine."""
