@@ -13,7 +13,6 @@ One photo's way, from top to bottom:
 
 from __future__ import annotations
 
-import logging
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -65,7 +64,6 @@ EVEN_ON_CPU, EVEN_ON_GPU = 16, 128  # photos a batch where answers must not depe
 FEW = 8  # photos, for which torch is not imported if it can be avoided
 KEPT_LISTS = 4  # candidate lists whose classifiers and sums stay gathered
 Names: TypeAlias = str | Sequence[str]
-logger = logging.getLogger(__name__)
 
 
 class Model:
@@ -309,8 +307,8 @@ class Model:
     def prepare_next_start(self) -> None:
         """Where onnxruntime is installed: have the network ready for it, so that the next process labels a photo
         without torch. Once for each network, in a second or two."""
-        if self._light is None and "network" in self.__dict__ and keep_light(self.network):
-            logger.debug("onnxruntime has the network: the next process labels a photo without torch")
+        if self._light is None and "network" in self.__dict__:
+            keep_light(self.network)
 
     @cached_property
     def _torch_device(self) -> Any:

@@ -86,6 +86,7 @@ def keep_light(network: Network) -> bool:
         def forward(self, photos: Tensor) -> Tensor:
             return self.network.forward_pre_logits(photos)
 
+    logger.info("First use: getting %s ready for onnxruntime, so that the next photo needs no torch", network.name)
     written: Any = io.BytesIO()
     side = network.transform.size
     probe = torch.rand(2, 3, side, side, generator=torch.Generator().manual_seed(0))
@@ -95,11 +96,9 @@ def keep_light(network: Network) -> bool:
             warnings.simplefilter("ignore")  # torch's newer exporter takes seven times as long
             torch.onnx.export(Features().cpu(), (probe,), written, **names, opset_version=OPSET, dynamo=False)
         light = LightNetwork(_session(written.getvalue()), network.transform, network.num_features)
-    except Exception as error:  # of torch's exporter or of onnxruntime
-        logger.debug("%s has no translation: %s", network.name, error)
-        return False
-    expected = network.features_of(probe.numpy())
-    if np.abs(light.features_of(probe.numpy()) - expected).max() > CLOSE * np.abs(expected).max():
-        return False
-    write_atomically(place, written.getvalue())
-    return True
+        features, expected = light.features_of(probe.numpy()), network.features_of(probe.numpy())
+        if np.abs(features - expected).max() <= CLOSE * np.abs(expected).max():
+            write_atomically(place, written.getvalue())
+    except Exception as error:  # of torch's exporter, of onnxruntime, or a full disk: torch does as well
+        logger.debug("%s is not ready for onnxruntime: %s", network.name, error)
+    return place.exists()
