@@ -47,7 +47,7 @@ def test_unknown_names_are_as_common_as_the_mean():
     own = hierarchy.extend([_node("fg", "n02439033" if "n02439033" in hierarchy else hierarchy.roots[0])])
     own.source = {"kind": "imagenet"}
     rows = own.indices(["n02084071", "n02439398", "fg"])
-    common = ColumnPrior(COMMON, own, rows[:0], rows).common.numpy()
+    common = ColumnPrior(COMMON, own, rows[:0], rows).common
     assert common[2] == 0 and common[0] > 0 > common[1] and abs(common.sum()) < 1e-6
     expected = WEIGHT * np.diff(commonness(own, rows[:2]))[0]
     assert np.diff(common[:2])[0] == pytest.approx(expected, abs=1e-6)

@@ -6,7 +6,7 @@ import pytest
 
 from support.stores import picture, rows
 from unseen.errors import UnseenError
-from unseen.features import folders
+from unseen.features import build
 from unseen.features.folders import check_folders, match_folders, open_features
 from unseen.hierarchy.core import Hierarchy
 
@@ -57,7 +57,7 @@ def test_photos_are_looked_at_again_only_if_the_folder_changed(tmp_path, folder,
         return rows(open_features(folder, lambda: network, workers=0, cache=tmp_path / "cache"))
 
     expected = read()
-    monkeypatch.setattr(folders, "build_store", lambda *args, **options: pytest.fail("the store is up to date"))
+    monkeypatch.setattr(build, "build_store", lambda *args, **options: pytest.fail("the store is up to date"))
     assert read().keys() == expected.keys()
     monkeypatch.undo()
     picture(folder / "one" / "more.png", 99)
