@@ -1,7 +1,8 @@
 """The benchmarks of zero-shot papers with attributes: AWA1, AWA2, CUB, SUN, aPY and FLO as `xlsa17` distributes them.
 
     DATA/AWA2/res101.mat        features (D x n), labels (n x 1, from 1)
-    DATA/AWA2/att_splits.mat    allclasses_names (C), att (A x C), trainval_loc, test_seen_loc, test_unseen_loc (from 1)
+    DATA/AWA2/att_splits.mat    att (A x C), trainval_loc, test_seen_loc, test_unseen_loc (from 1); perhaps
+                                allclasses_names (C), which FLO lacks
 
 Attributes are the class vectors, and the splits are the proposed ones (Xian et al., "Zero-Shot Learning: A
 Comprehensive Evaluation of the Good, the Bad and the Ugly"). There is no hierarchy: all classes are below one root. The
@@ -52,10 +53,11 @@ class Dataset:
     def read(cls, folder: Path) -> Dataset:
         """A folder with both files, or an error that says what is wrong with them."""
         photos = _load(folder / FILES[0], ("features", "labels"))
-        splits = _load(folder / FILES[1], ("allclasses_names", "att", *(f"{part}_loc" for part in PARTS)))
-        names = tuple(str(np.ravel(cell)[0]) if np.size(cell) else "" for cell in np.ravel(splits["allclasses_names"]))
+        splits = _load(folder / FILES[1], ("att", *(f"{part}_loc" for part in PARTS)), ("allclasses_names",))
         features, labels = np.asarray(photos["features"], np.float32).T, _positions(photos["labels"])
         attributes = np.asarray(splits["att"], np.float32).T
+        cells = splits.get("allclasses_names", np.arange(1, len(attributes) + 1))
+        names = tuple(str(np.ravel(cell)[0]) if np.size(cell) else "" for cell in np.ravel(cells))
         parts = {part: _positions(splits[f"{part}_loc"]) for part in PARTS}
         wrong = [
             (len(labels) != len(features), f"{len(features)} photos, but {len(labels)} labels"),
@@ -183,12 +185,12 @@ def table_of(dataset: dict[str, Any]) -> list[list[str]]:
     return cells
 
 
-def _load(path: Path, names: Sequence[str]) -> dict[str, Any]:
+def _load(path: Path, names: Sequence[str], optional: Sequence[str] = ()) -> dict[str, Any]:
     """These variables of a .mat file: numbers and text; MATLAB's functions and objects are never run."""
     from scipy.io import loadmat
 
     try:
-        loaded = loadmat(path, variable_names=list(names))
+        loaded = loadmat(path, variable_names=[*names, *optional])
     except FileNotFoundError:
         raise UnseenError(f"{path}: there is no such file") from None
     except NotImplementedError:
