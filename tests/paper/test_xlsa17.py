@@ -164,7 +164,7 @@ def test_what_is_no_mat_file_is_refused(tmp_path, data):
         Dataset.read(tmp_path / "SUN")
     header = b"MATLAB 7.3 MAT-file".ljust(124) + b"\x00\x02IM"
     (tmp_path / "SUN" / "res101.mat").write_bytes(header.ljust(512, b"\x00") + b"\x89HDF\r\n\x1a\n")
-    with pytest.raises(UnseenError, match="is a MATLAB 7.3 file; save it with -v7"):
+    with pytest.raises(UnseenError, match=r"is a MATLAB 7\.3 file; save it with -v7"):
         Dataset.read(tmp_path / "SUN")
     assert find_datasets(data.parent) == find_datasets(data) == [data / "AWA2"]
 
