@@ -22,7 +22,7 @@ import numpy as np
 from unseen._util.run import Run
 from unseen.answers.scores import Scorer
 from unseen.errors import UnseenError
-from unseen.evaluation.metrics import average_hits, class_hits, harmonic_mean
+from unseen.evaluation.metrics import DIGITS, average_hits, class_hits, harmonic_mean
 from unseen.features.base import SeenFeatures
 from unseen.hierarchy.core import Hierarchy
 from unseen.methods import get_method, make_method, method_names
@@ -104,7 +104,7 @@ class Dataset:
             return average_hits(photos, sums, (1,))["class"]["hit@1"]
 
         t1, u, s = accuracy("test_unseen", unseen), accuracy("test_unseen", nodes), accuracy("test_seen", nodes)
-        return dict(zip(FIGURES, (t1, u, s, round(harmonic_mean(s, u) or 0.0, 2)), strict=True))
+        return dict(zip(FIGURES, (t1, u, s, round(harmonic_mean(s, u) or 0.0, DIGITS)), strict=True))
 
 
 def discriminants(photos: SeenFeatures, classes: int) -> np.ndarray:
