@@ -98,7 +98,7 @@ def test_only_shared_classes_are_compared():
 
 def test_deeper_is_not_better():
     deeper = {"layers": {"rows": [row("1", 60.0), row("2", 39.0), row("3", 38.5)]}}
-    figures = "Hit@1 with 1, 2, 3 hidden layers: 60.0, 39.0, 38.5"
+    figures = "Hit@1 with 1, 2, 3 hidden layers: 60.0, 39.0, 38.5 [images 99.0, 99.0, 99.0]"
     (found,) = check_claims(deeper)
     assert found.startswith(f"Deeper is not better: yes ({figures}; difference +21.0 [")
     assert found.count("p < 0.001") == 2 and found.endswith(" over 60 classes).")
@@ -125,6 +125,10 @@ def test_the_papers_figures_and_image_averages_stand_beside_ours():
     rows = [row("SGCN", 30.0, published={"2-hops": [26.2, 40.4]}), row("DGP", 40.0, published={"2-hops": [26.6, 40.7]})]
     found = check_claims({"unseen-classes": {"rows": rows}})[0]
     assert "(Hit@1 40.0 DGP, 30.0 SGCN [images 99.0, 99.0; paper 26.6, 26.2]; difference" in found
+    rows = [row("GAT-1", 30.0), row("GAT-2", 29.0), row("GCN-1", 31.0)]
+    rows = [each | {"published": {"2-hops": [hit]}} for each, hit in zip(rows, (24.1, 23.3, 24.8), strict=True)]
+    (found,) = check_claims({"gat": {"rows": rows}})
+    assert "GCN-1 31.0, GAT-1 30.0, GAT-2 29.0 [images 99.0, 99.0, 99.0; paper 24.8, 24.1, 23.3]; diff" in found
 
 
 def test_different_lengths_are_not_compared():

@@ -31,10 +31,12 @@ def write(folder, seed: int = 0, **changes) -> None:
     unseen = np.flatnonzero(labels >= SEEN)
     seen = random.permutation(np.flatnonzero(labels < SEEN))
     names = np.array([f"{row + 1:03}.Class_{row}" for row in range(CLASSES)], object)[:, None]
-    photos = {"features": features.T, "labels": labels[:, None] + 1.0, "image_files": names}
+    # small unsigned integers in columns, as MATLAB saved them: 0 - 1 would be 255
+    photos = {"features": features.T, "labels": np.uint8(labels[:, None] + 1), "image_files": names}
     splits = {"allclasses_names": names, "att": attributes.T, "original_att": attributes.T,
-              "trainval_loc": seen[40:, None] + 1.0, "test_seen_loc": seen[:40, None] + 1.0,
-              "test_unseen_loc": unseen[:, None] + 1.0}  # fmt: skip
+              "train_loc": np.uint16(seen[80:, None] + 1), "val_loc": np.uint16(seen[40:80, None] + 1),
+              "trainval_loc": np.uint16(seen[40:, None] + 1), "test_seen_loc": np.uint16(seen[:40, None] + 1),
+              "test_unseen_loc": np.uint16(unseen[:, None] + 1)}  # fmt: skip
     folder.mkdir(parents=True)
     for name, arrays in {"res101.mat": photos, "att_splits.mat": splits}.items():
         kept = {key: changes.get(key, array) for key, array in arrays.items()}
@@ -58,6 +60,15 @@ def test_files_are_read_as_matlab_counts(data):
     assert problem.hierarchy.name("class-3") == "004.Class 3"
     np.testing.assert_allclose(problem.vectors.matrix[row], dataset.attributes[3])
     assert len(problem.seen) == SEEN == len(problem.classifiers)
+
+
+def test_flo_has_no_names_of_classes(tmp_path, data):
+    """Nor do the files that Xian et al. published with later papers."""
+    write(tmp_path / "FLO", allclasses_names=None)
+    named, unnamed = Dataset.read(data / "AWA2"), Dataset.read(tmp_path / "FLO")
+    assert unnamed.classes == tuple(str(number) for number in range(1, CLASSES + 1))
+    np.testing.assert_array_equal(unnamed.labels, named.labels)
+    assert unnamed.problem().hierarchy.name("class-3") == "4"
 
 
 def test_figures_are_those_of_plain_loops(data):
@@ -129,6 +140,7 @@ def test_published_figures_hold_together():
         ({"test_seen_loc": np.array([[9999.0]])}, "beyond 280"),
         ({"att": np.ones((ATTRIBUTES, 3))}, "28 classes, but attributes of 3"),
         ({"labels": np.full((280, 1), 29.0)}, "a label is not one of the 28"),
+        ({"labels": np.zeros((280, 1), np.uint8)}, "a label is not one of the 28"),
     ],
 )
 def test_files_that_do_not_fit_are_refused(tmp_path, changes, reason):
@@ -149,6 +161,10 @@ def test_what_is_no_mat_file_is_refused(tmp_path, data):
     write(tmp_path / "SUN")
     (tmp_path / "SUN" / "res101.mat").write_bytes(b"not a file of numbers" * 20)
     with pytest.raises(UnseenError, match="not a readable"):
+        Dataset.read(tmp_path / "SUN")
+    header = b"MATLAB 7.3 MAT-file".ljust(124) + b"\x00\x02IM"
+    (tmp_path / "SUN" / "res101.mat").write_bytes(header.ljust(512, b"\x00") + b"\x89HDF\r\n\x1a\n")
+    with pytest.raises(UnseenError, match=r"is a MATLAB 7\.3 file; save it with -v7"):
         Dataset.read(tmp_path / "SUN")
     assert find_datasets(data.parent) == find_datasets(data) == [data / "AWA2"]
 

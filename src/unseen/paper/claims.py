@@ -135,7 +135,7 @@ def _layers(rows: list[dict]) -> list[Claim]:
     values = [value for row in rows if (value := _hit(row)) is not None]
     if len(values) < max(2, len(rows)):
         return []
-    figures = "Hit@1 with 1, 2, 3 hidden layers: " + ", ".join(f"{value:.1f}" for value in values)
+    figures = "Hit@1 with 1, 2, 3 hidden layers: " + ", ".join(f"{value:.1f}" for value in values) + _others(rows)
     return [Claim("Deeper is not better", figures, [compare_rows(rows[0], other) for other in rows[1:]])]
 
 
@@ -162,8 +162,9 @@ def _gat(rows: list[dict]) -> list[Claim]:
     by = _by_label(rows)
     if not {"GAT-1", "GAT-2", "GCN-1"} <= set(by):
         return []
-    figures = "Hit@1 " + ", ".join(f"{label} {_hit(by[label]):.1f}" for label in ("GCN-1", "GAT-1", "GAT-2"))
-    tests = [compare_rows(by["GCN-1"], by[label]) for label in ("GAT-1", "GAT-2")]
+    compared = [by[label] for label in ("GCN-1", "GAT-1", "GAT-2")]
+    figures = "Hit@1 " + ", ".join(f"{row['label']} {_hit(row):.1f}" for row in compared) + _others(compared)
+    tests = [compare_rows(compared[0], other) for other in compared[1:]]
     return [Claim("Attention is no better than a plain GCN", figures, tests)]
 
 
@@ -180,16 +181,16 @@ def _hop_weights(rows: list[dict]) -> list[str]:
 def _compare(claim: str, high: dict, low: dict, first: str, second: str, spec: str | None = None) -> Claim:
     test = compare_rows(high, low, spec)
     figures = f"Hit@1 {test.first:.1f} {first}, {test.second:.1f} {second}"
-    return Claim(claim, figures + _others(high, low, spec), [test])
+    return Claim(claim, figures + _others([high, low], spec), [test])
 
 
-def _others(high: dict, low: dict, spec: str | None) -> str:
-    """The same two figures averaged over images, and as published."""
-    spec = spec or next(iter(high["measured"]))
-    images = [row["measured"].get(spec, {}).get("image", {}).get("hit@1") for row in (high, low)]
-    published = [(row.get("published", {}).get(spec) or [None])[0] for row in (high, low)]
-    parts = [f"{name} {one:.1f}, {other:.1f}" for name, (one, other) in (("images", images), ("paper", published))
-             if one is not None and other is not None]  # fmt: skip
+def _others(rows: list[dict], spec: str | None = None) -> str:
+    """The figures of these rows averaged over images, and as published."""
+    spec = spec or next(iter(rows[0]["measured"]))
+    images = [row["measured"].get(spec, {}).get("image", {}).get("hit@1") for row in rows]
+    published = [(row.get("published", {}).get(spec) or [None])[0] for row in rows]
+    parts = [f"{name} {', '.join(f'{value:.1f}' for value in values)}"
+             for name, values in (("images", images), ("paper", published)) if None not in values]  # fmt: skip
     return f" [{'; '.join(parts)}]" if parts else ""
 
 

@@ -1,7 +1,8 @@
 """The benchmarks of zero-shot papers with attributes: AWA1, AWA2, CUB, SUN, aPY and FLO as `xlsa17` distributes them.
 
     DATA/AWA2/res101.mat        features (D x n), labels (n x 1, from 1)
-    DATA/AWA2/att_splits.mat    allclasses_names (C), att (A x C), trainval_loc, test_seen_loc, test_unseen_loc (from 1)
+    DATA/AWA2/att_splits.mat    att (A x C), trainval_loc, test_seen_loc, test_unseen_loc (from 1); perhaps
+                                allclasses_names (C), which FLO lacks
 
 Attributes are the class vectors, and the splits are the proposed ones (Xian et al., "Zero-Shot Learning: A
 Comprehensive Evaluation of the Good, the Bad and the Ugly"). There is no hierarchy: all classes are below one root. The
@@ -21,7 +22,7 @@ import numpy as np
 from unseen._util.run import Run
 from unseen.answers.scores import Scorer
 from unseen.errors import UnseenError
-from unseen.evaluation.metrics import average_hits, class_hits, harmonic_mean
+from unseen.evaluation.metrics import DIGITS, average_hits, class_hits, harmonic_mean
 from unseen.features.base import SeenFeatures
 from unseen.hierarchy.core import Hierarchy
 from unseen.methods import get_method, make_method, method_names
@@ -52,10 +53,11 @@ class Dataset:
     def read(cls, folder: Path) -> Dataset:
         """A folder with both files, or an error that says what is wrong with them."""
         photos = _load(folder / FILES[0], ("features", "labels"))
-        splits = _load(folder / FILES[1], ("allclasses_names", "att", *(f"{part}_loc" for part in PARTS)))
-        names = tuple(str(np.ravel(cell)[0]) if np.size(cell) else "" for cell in np.ravel(splits["allclasses_names"]))
+        splits = _load(folder / FILES[1], ("att", *(f"{part}_loc" for part in PARTS)), ("allclasses_names",))
         features, labels = np.asarray(photos["features"], np.float32).T, _positions(photos["labels"])
         attributes = np.asarray(splits["att"], np.float32).T
+        cells = splits.get("allclasses_names", np.arange(1, len(attributes) + 1))
+        names = tuple(str(np.ravel(cell)[0]) if np.size(cell) else "" for cell in np.ravel(cells))
         parts = {part: _positions(splits[f"{part}_loc"]) for part in PARTS}
         wrong = [
             (len(labels) != len(features), f"{len(features)} photos, but {len(labels)} labels"),
@@ -102,7 +104,7 @@ class Dataset:
             return average_hits(photos, sums, (1,))["class"]["hit@1"]
 
         t1, u, s = accuracy("test_unseen", unseen), accuracy("test_unseen", nodes), accuracy("test_seen", nodes)
-        return dict(zip(FIGURES, (t1, u, s, round(harmonic_mean(s, u) or 0.0, 2)), strict=True))
+        return dict(zip(FIGURES, (t1, u, s, round(harmonic_mean(s, u) or 0.0, DIGITS)), strict=True))
 
 
 def discriminants(photos: SeenFeatures, classes: int) -> np.ndarray:
@@ -183,12 +185,12 @@ def table_of(dataset: dict[str, Any]) -> list[list[str]]:
     return cells
 
 
-def _load(path: Path, names: Sequence[str]) -> dict[str, Any]:
+def _load(path: Path, names: Sequence[str], optional: Sequence[str] = ()) -> dict[str, Any]:
     """These variables of a .mat file: numbers and text; MATLAB's functions and objects are never run."""
     from scipy.io import loadmat
 
     try:
-        loaded = loadmat(path, variable_names=list(names))
+        loaded = loadmat(path, variable_names=[*names, *optional])
     except FileNotFoundError:
         raise UnseenError(f"{path}: there is no such file") from None
     except NotImplementedError:
