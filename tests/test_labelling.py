@@ -172,6 +172,20 @@ def test_a_list_of_candidates_that_changed_is_another_one(model, photos, tmp_pat
         label_photos(later, photos, tmp_path / "labels.csv", candidates=str(tmp_path / "list.txt"))
 
 
+def test_lists_of_names_that_differ_are_told_apart(model, photos, tmp_path):
+    out, same = tmp_path / "labels.csv", [DOG, OKAPI]
+    label_photos(model.among([(DOG, ""), ("zonkey (zebra)", "striped legs")]), photos[:1], out)
+    with pytest.raises(UnseenError, match="another candidates"):
+        label_photos(model.among([(DOG, ""), ("zonkey (zebra)", "striped ears")]), photos, out)
+    small_bundle("structural", network=small_network()).save(tmp_path / "other")
+    other = Model(type(model.bundle).load(tmp_path / "other"), small_network(), device="cpu")
+    with pytest.raises(UnseenError, match=r"made with another bundle\."):
+        label_photos(other.among([(DOG, ""), ("zonkey (zebra)", "striped legs")]), photos, out)
+    label_photos(model.among(same), photos[:1], tmp_path / "list.csv", prior="uniform")
+    with pytest.raises(UnseenError, match="another candidates"):
+        label_photos(model, photos, tmp_path / "list.csv", candidates=same, prior="uniform")
+
+
 def test_other_files_are_not_written_to(model, photos, tmp_path):
     for name, text in (
         ("list.csv", "a,b\n1,2\n"),
@@ -324,6 +338,25 @@ def test_ray_writes_what_one_process_writes(saved, many, expected, tmp_path, ray
     assert (tmp_path / "labels.csv").read_bytes() == expected
 
 
+@pytest.mark.slow
+def test_torchrun_writes_what_one_process_writes(saved, many, expected, tmp_path):
+    (tmp_path / "list.txt").write_text("".join(f"{name}\n" for name, _ in many))
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "unseen"]
+    classify = ["classify", tmp_path / "list.txt", "--out", tmp_path / "labels.csv", "-k", "2", "--device", "cpu"]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        [*torchrun, *classify, "--bundle", saved.bundle.path, "--json"],
+        cwd=many[0][1].parent,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr  # though a photo cannot be read: torchrun knows no status 3
+    result = json.loads(done.stdout.splitlines()[-1])
+    assert (result["labelled"], [item["photo"] for item in result["unreadable"]]) == (20, ["07.png"])
+    assert (tmp_path / "labels.csv").read_bytes() == expected
+
+
 @pytest.fixture(scope="module")
 def ray_here():
     ray = pytest.importorskip("ray")
@@ -382,6 +415,8 @@ def test_a_labeller_as_spark_calls_it(saved, many):
         "photo string, verdict_id string, verdict_name string, verdict_probability double"
     )
     assert len(labeller.schema.split(", ")) == len(labels.columns)
+    table = pytest.importorskip("pyarrow").table({"path": [str(many[0][1])]})
+    assert Labeller(saved, k=1, among=[OKAPI, DOG])(table)["id_1"].tolist()[0] in (OKAPI, DOG)
     with pytest.raises(UnseenError, match="the batch has no column content; there are: a"):
         labeller({"a": [1]})
     with pytest.raises(UnseenError, match="has no column of photos by a usual name"):
