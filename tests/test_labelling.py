@@ -314,6 +314,27 @@ def test_shards_are_joined_in_the_order_of_the_inputs(saved, many, expected, tmp
     assert sum(len(take_shard(many, out, shard, 5)[0]) for shard in range(5)) == len(many)
 
 
+@pytest.mark.parametrize("format", [".csv", ".jsonl", ".parquet"])
+def test_what_was_joined_is_not_labelled_again_by_a_shard(model, photos, tmp_path, format):
+    out = tmp_path / f"labels{format}"
+    label_photos(model, photos, out, k=2)
+    before, (some, place) = out.read_bytes(), take_shard(photos, out, 0, 2)
+    done = label_photos(model, some, place, k=2)
+    assert (done.labelled, done.already) == (0, 2) and len(some) == 3  # one of them cannot be read
+    with pytest.raises(UnseenError, match="another k"):
+        label_photos(model, some, place, k=3)
+    assert label_photos(model, photos, out, k=2).already == 5 and out.read_bytes() == before
+
+
+@pytest.mark.parametrize("named", [2, 7])
+def test_a_short_list_is_the_same_in_shards(saved, many, tmp_path, named):
+    """BLAS rounds products with two to eight columns by the place of the row."""
+    ids, rows = saved.classes[:named], [many[place] for place in range(16) if place != 7]
+    together = list(Labeller(saved, candidates=ids).answers([path for _, path in rows]))
+    for at in (1, 5, 11):
+        assert list(Labeller(saved, candidates=ids).answers([path for _, path in rows[at:]])) == together[at:]
+
+
 def test_rows_come_in_the_order_of_the_inputs_whatever_was_there_before(saved, many, expected, tmp_path):
     out = tmp_path / "labels.csv"
     label_photos(saved, many[10:15], out, k=2)

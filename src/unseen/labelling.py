@@ -209,7 +209,9 @@ def label_photos(
     model.stream([], k, **settings)  # or an error, before the file is touched
     made_by = _made_by(model, k, settings)
     versions = {name: _version(source) for name, source in photos}  # now: a later change is noticed the next time
+    joined = _find_joined(out, made_by, k, versions)
     with open_labels(out, made_by, k, versions) as (file, done, again):
+        done |= joined
         waiting = [Photo(name, source, versions[name]) for name, source in photos if name not in done]
         labeller, labelled, unreadable = Labeller(model, k=k, **settings), 0, []
         with progress("Looking at photos", len(waiting), enabled=show_progress and len(waiting) > TOGETHER) as bar:
@@ -437,6 +439,21 @@ def _find_shards(out: Path) -> list[Path]:
         return []
     beside = [path for path in out.parent.iterdir() if path.suffix == out.suffix and path.stem.startswith(out.stem)]
     return sorted(path for path in beside if SHARD.fullmatch(path.stem[len(out.stem) :]))
+
+
+def _find_joined(out: Path, made_by: Mapping[str, Any], k: int, versions: Mapping[str, str]) -> set[str]:
+    """The photos that a shard need not label: they are in the file that shards were joined into."""
+    joined = out.with_stem(SHARD.sub("", out.stem))
+    if joined == out or not joined.exists():
+        return set()
+    _check_same(joined, made_by, fresh=False, empty=False)
+    if joined.suffix.lower() == ".parquet":
+        named = _parquet()[1].read_table(joined, columns=["photo", "version", "unreadable"]).to_pylist()
+        rows = [Row(row["photo"], row["version"] or "", bool(row["unreadable"]), 0, 0) for row in named]
+    else:
+        with open(joined, "rb") as file:
+            rows = list(_read(file, joined, None if joined.suffix.lower() == ".jsonl" else label_columns(k)))
+    return {row.photo for row in rows if row.photo in versions and not _is_stale(row, versions)}
 
 
 def _join(
