@@ -172,6 +172,20 @@ def test_a_list_of_candidates_that_changed_is_another_one(model, photos, tmp_pat
         label_photos(later, photos, tmp_path / "labels.csv", candidates=str(tmp_path / "list.txt"))
 
 
+def test_lists_of_names_that_differ_are_told_apart(model, photos, tmp_path):
+    out, same = tmp_path / "labels.csv", [DOG, OKAPI]
+    label_photos(model.among([(DOG, ""), ("zonkey (zebra)", "striped legs")]), photos[:1], out)
+    with pytest.raises(UnseenError, match="another candidates"):
+        label_photos(model.among([(DOG, ""), ("zonkey (zebra)", "striped ears")]), photos, out)
+    small_bundle("structural", network=small_network()).save(tmp_path / "other")
+    other = Model(type(model.bundle).load(tmp_path / "other"), small_network(), device="cpu")
+    with pytest.raises(UnseenError, match=r"made with another bundle\."):
+        label_photos(other.among([(DOG, ""), ("zonkey (zebra)", "striped legs")]), photos, out)
+    label_photos(model.among(same), photos[:1], tmp_path / "list.csv", prior="uniform")
+    with pytest.raises(UnseenError, match="another candidates"):
+        label_photos(model, photos, tmp_path / "list.csv", candidates=same, prior="uniform")
+
+
 def test_other_files_are_not_written_to(model, photos, tmp_path):
     for name, text in (
         ("list.csv", "a,b\n1,2\n"),
@@ -300,6 +314,27 @@ def test_shards_are_joined_in_the_order_of_the_inputs(saved, many, expected, tmp
     assert sum(len(take_shard(many, out, shard, 5)[0]) for shard in range(5)) == len(many)
 
 
+@pytest.mark.parametrize("format", [".csv", ".jsonl", ".parquet"])
+def test_what_was_joined_is_not_labelled_again_by_a_shard(model, photos, tmp_path, format):
+    out = tmp_path / f"labels{format}"
+    label_photos(model, photos, out, k=2)
+    before, (some, place) = out.read_bytes(), take_shard(photos, out, 0, 2)
+    done = label_photos(model, some, place, k=2)
+    assert (done.labelled, done.already) == (0, 2) and len(some) == 3  # one of them cannot be read
+    with pytest.raises(UnseenError, match="another k"):
+        label_photos(model, some, place, k=3)
+    assert label_photos(model, photos, out, k=2).already == 5 and out.read_bytes() == before
+
+
+@pytest.mark.parametrize("named", [2, 7])
+def test_a_short_list_is_the_same_in_shards(saved, many, tmp_path, named):
+    """BLAS rounds products with two to eight columns by the place of the row."""
+    ids, rows = saved.classes[:named], [many[place] for place in range(16) if place != 7]
+    together = list(Labeller(saved, candidates=ids).answers([path for _, path in rows]))
+    for at in (1, 5, 11):
+        assert list(Labeller(saved, candidates=ids).answers([path for _, path in rows[at:]])) == together[at:]
+
+
 def test_rows_come_in_the_order_of_the_inputs_whatever_was_there_before(saved, many, expected, tmp_path):
     out = tmp_path / "labels.csv"
     label_photos(saved, many[10:15], out, k=2)
@@ -321,6 +356,25 @@ def test_ray_writes_what_one_process_writes(saved, many, expected, tmp_path, ray
     assert half.labelled == 10
     done = label_photos(saved, many, tmp_path / "labels.csv", k=2, engine="ray", workers=2)
     assert (done.labelled, done.already) == (10, 10)
+    assert (tmp_path / "labels.csv").read_bytes() == expected
+
+
+@pytest.mark.slow
+def test_torchrun_writes_what_one_process_writes(saved, many, expected, tmp_path):
+    (tmp_path / "list.txt").write_text("".join(f"{name}\n" for name, _ in many))
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "unseen"]
+    classify = ["classify", tmp_path / "list.txt", "--out", tmp_path / "labels.csv", "-k", "2", "--device", "cpu"]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        [*torchrun, *classify, "--bundle", saved.bundle.path, "--json"],
+        cwd=many[0][1].parent,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr  # though a photo cannot be read: torchrun knows no status 3
+    result = json.loads(done.stdout.splitlines()[-1])
+    assert (result["labelled"], [item["photo"] for item in result["unreadable"]]) == (20, ["07.png"])
     assert (tmp_path / "labels.csv").read_bytes() == expected
 
 
@@ -382,6 +436,8 @@ def test_a_labeller_as_spark_calls_it(saved, many):
         "photo string, verdict_id string, verdict_name string, verdict_probability double"
     )
     assert len(labeller.schema.split(", ")) == len(labels.columns)
+    table = pytest.importorskip("pyarrow").table({"path": [str(many[0][1])]})
+    assert Labeller(saved, k=1, among=[OKAPI, DOG])(table)["id_1"].tolist()[0] in (OKAPI, DOG)
     with pytest.raises(UnseenError, match="the batch has no column content; there are: a"):
         labeller({"a": [1]})
     with pytest.raises(UnseenError, match="has no column of photos by a usual name"):

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from scipy.sparse import csr_array
 
 import unseen
 from support.bundles import DOG, GIRAFFE, OKAPI, SEEN, ZEBRA, small_bundle, small_network, small_photo
@@ -221,7 +222,29 @@ def test_columns_are_in_the_order_asked_for(model):
             assert p[0, column] == pytest.approx(model.predict_proba(features, order)[0, order.index(id)], abs=1e-6)
     assert np.array_equal(model.scores(photos), model.scores(features))
     assert np.array_equal(model.scores(features[0]), model.scores(features[:1]))
-    assert np.array_equal(model.scores(torch.from_numpy(features)), model.scores(features))
+    expected = model.predict_proba(features, classes=order)
+    tensors = [torch.from_numpy(features), torch.from_numpy(features).double().requires_grad_()]
+    for form in (*tensors, features.tolist(), csr_array(features), features.astype(np.float64)):
+        assert np.allclose(model.predict_proba(form, classes=np.array(order)), expected)
+    frame = pytest.importorskip("pandas").DataFrame(features)
+    assert np.allclose(model.predict_proba(frame, classes=order), expected)
+
+
+def test_matrices_that_are_not_meant_are_refused(model):
+    with pytest.raises(UnseenError, match="rows of 5 features, but the bundle is for 8"):
+        model.predict_proba(np.full((7, 5), 0.5))  # and not one grey photo of 7 x 5 pixels
+    with pytest.raises(UnseenError, match="2 classes were asked for, but only 1 of them differ"):
+        model.predict_proba(small_photo(), classes=[OKAPI, "okapi"])
+    with pytest.raises(UnseenError, match="give one of them"):
+        model.scores(small_photo(), "seen", classes=[OKAPI])
+    x = model.features(small_photo())
+    with pytest.raises(UnseenError, match="both given"):
+        model.teach(OKAPI, small_photo(), features=x)
+    for wrong in ("photos", [DOG]), [x, [DOG]]:
+        with pytest.raises(UnseenError, match=r"or \(x, y\)"):
+            model.evaluate(wrong)
+    with pytest.raises(UnseenError, match=r"a name or an unseen\.Node, not dict"):
+        model.add([{"id": "x"}], parents=DOG)  # pyright: ignore
 
 
 def test_several_photos_may_come_in_any_form(model, tmp_path):
@@ -236,11 +259,17 @@ def test_several_photos_may_come_in_any_form(model, tmp_path):
         dict(enumerate(photos)).values(),
         array,
         torch.from_numpy(array).permute(0, 3, 1, 2),
+        np.array([str(tmp_path / f"{seed:02d}.png") for seed in range(40)]),
         str(tmp_path / "*.png"),
         tmp_path / "list.txt",
     )
     for form in forms:
         assert [answer[0].id for answer in model.classify(form)] == expected, type(form)
+    features = model.features(photos)
+    for form in (array, str(tmp_path / "*.png"), tmp_path / "list.txt"):
+        assert [answer[0].id for answer in model.stream(form)] == expected
+        assert np.allclose(model.features(form), features, atol=1e-6)
+    assert len(model.look_at(str(tmp_path / "00.png"))) == 1
     (tmp_path / "list.txt").unlink()
     assert [answer[0].id for answer in model.classify(tmp_path)] == expected  # pyright: ignore
     assert model.predict_proba(photo for photo in photos).shape == (40, len(model))

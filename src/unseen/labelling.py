@@ -82,7 +82,7 @@ class Labeller:
             usual name, such as photo, image, path, url or bytes.
         key: The column that the result calls `photo`; by default one called key, id or name, or the path.
         device: auto, cpu, cuda; where the bundle is named.
-        **settings: `k` and the other settings of `Model.classify`.
+        **settings: `k`, `among` and the other settings of `Model.classify`.
 
     A batch is a DataFrame, a dict of columns, or an iterator of these (as Spark's `mapInPandas` has it). The result is
     a DataFrame with a row for each photo, in their order, and the columns `columns`; `schema` has them in Spark's
@@ -106,11 +106,12 @@ class Labeller:
     ):
         self.given = model if isinstance(model, Model) or model is None else str(model)
         self.column, self.key, self.device = column, key, device
-        self.k, self.settings = settings.pop("k", 5), settings
+        self.k, self.among, self.settings = settings.pop("k", 5), settings.pop("among", None), settings
 
     @property
     def model(self) -> Model:
-        return self.given if isinstance(self.given, Model) else _load_once(self.given, self.device)
+        model = self.given if isinstance(self.given, Model) else _load_once(self.given, self.device)
+        return model if self.among is None else model.among(self.among)
 
     @property
     def columns(self) -> list[str]:
@@ -127,6 +128,8 @@ class Labeller:
     def __call__(self, batch: Any) -> Any:
         if isinstance(batch, Iterator):
             return map(self, batch)
+        if hasattr(batch, "to_pydict"):  # a table of Arrow
+            batch = batch.to_pydict()
         names = list(batch.columns) if hasattr(batch, "columns") else list(batch)
         column = self.column or next((name for name in PHOTOS if name in names), None)
         key = self.key or next((name for name in NAMES if name in names), column)
@@ -206,7 +209,9 @@ def label_photos(
     model.stream([], k, **settings)  # or an error, before the file is touched
     made_by = _made_by(model, k, settings)
     versions = {name: _version(source) for name, source in photos}  # now: a later change is noticed the next time
+    joined = _find_joined(out, made_by, k, versions)
     with open_labels(out, made_by, k, versions) as (file, done, again):
+        done |= joined
         waiting = [Photo(name, source, versions[name]) for name, source in photos if name not in done]
         labeller, labelled, unreadable = Labeller(model, k=k, **settings), 0, []
         with progress("Looking at photos", len(waiting), enabled=show_progress and len(waiting) > TOGETHER) as bar:
@@ -223,16 +228,19 @@ def label_photos(
 
 
 def _made_by(model: Model, k: int, settings: Mapping[str, Any]) -> dict[str, Any]:
-    prior, ids = settings.get("prior"), model.bundle.ids
-    chosen = [ids[row] for row in model.candidates(settings.get("candidates", "any")).tolist()]
-    return {  # a bundle in memory that was never saved cannot be distinguished from another
+    prior, ids, hierarchy = settings.get("prior"), model.bundle.ids, model.bundle.hierarchy
+    chosen: list[Any] = [ids[row] for row in model.candidates(settings.get("candidates", "any")).tolist()]
+    if model.listed:  # other probabilities than those of candidates, and perhaps classes that the file does not have
+        chosen = [[id, hierarchy.name(id), hierarchy.look(id), hierarchy.parents(id)] for id in chosen]
+    place = model.bundle.path or model.bundle.origin  # without one, a bundle cannot be distinguished from another
+    return {
         "format": FORMAT,
-        "bundle": None if model.bundle.path is None else bundle_checksum(model.bundle.path),
+        "bundle": None if place is None else bundle_checksum(place),
         "candidates": hashlib.sha256(json.dumps(chosen).encode()).hexdigest(),
         "k": k,
         "sure": settings.get("confidence", CONFIDENCE),
         "seen_shift": settings.get("seen_shift"),
-        "prior": (model.prior if prior is None else Prior.read(prior, model.bundle.hierarchy)).to_json(),
+        "prior": (model.prior if prior is None else Prior.read(prior, hierarchy)).to_json(),
     }
 
 
@@ -431,6 +439,21 @@ def _find_shards(out: Path) -> list[Path]:
         return []
     beside = [path for path in out.parent.iterdir() if path.suffix == out.suffix and path.stem.startswith(out.stem)]
     return sorted(path for path in beside if SHARD.fullmatch(path.stem[len(out.stem) :]))
+
+
+def _find_joined(out: Path, made_by: Mapping[str, Any], k: int, versions: Mapping[str, str]) -> set[str]:
+    """The photos that a shard need not label: they are in the file that shards were joined into."""
+    joined = out.with_stem(SHARD.sub("", out.stem))
+    if joined == out or not joined.exists():
+        return set()
+    _check_same(joined, made_by, fresh=False, empty=False)
+    if joined.suffix.lower() == ".parquet":
+        named = _parquet()[1].read_table(joined, columns=["photo", "version", "unreadable"]).to_pylist()
+        rows = [Row(row["photo"], row["version"] or "", bool(row["unreadable"]), 0, 0) for row in named]
+    else:
+        with open(joined, "rb") as file:
+            rows = list(_read(file, joined, None if joined.suffix.lower() == ".jsonl" else label_columns(k)))
+    return {row.photo for row in rows if row.photo in versions and not _is_stale(row, versions)}
 
 
 def _join(

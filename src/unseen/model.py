@@ -94,7 +94,7 @@ class Model:
         self.bundle, self.device = bundle, device
         self.listed: tuple[Listed, ...] = ()  # the classes of `among`, which are then all that there are
         self._network, self._found_light = network, None
-        self._scorers: dict[tuple, Scorer] = {}
+        self._scorers: dict[tuple[Any, ...], Scorer] = {}
         self._lists: dict[tuple[Entry, ...], Model] = {}
 
     def __repr__(self) -> str:
@@ -141,7 +141,8 @@ class Model:
         """The answer for a photo: verdict and k best labels; for several photos, a list with an entry for each.
 
         Several photos are a list, a generator or any other iterable, an array or a tensor with a photo in each row, a
-        folder, or an input such as list.txt, table.parquet and shard.tar (see `photos.inputs`; a glob too).
+        folder, or an input such as list.txt, table.parquet and shard.tar (see `photos.inputs`; a glob too). To a type
+        checker a text or a path is a single photo: `stream` has the type for folders.
 
         A verdict is right with probability `confidence`. A single photo that cannot be read raises UnseenError; among
         several, `Unreadable` stands in its place. `seen_shift`: see `scores`. `prior`: see `prior`. `among`: names to
@@ -156,10 +157,9 @@ class Model:
                 raise UnseenError("among and candidates both say which classes compete: give one of them")
             options: dict[str, Any] = {"seen_shift": seen_shift, "confidence": confidence, "prior": prior}
             return self.among(among).classify(photos, k, **options, show_progress=show_progress)
-        several = several_photos(photos)
+        several = _find_several(photos)
         if several is not None:
-            photos = several
-            return list(self.stream(photos, k, candidates, seen_shift, confidence, prior, show_progress=show_progress))
+            return list(self.stream(several, k, candidates, seen_shift, confidence, prior, show_progress=show_progress))
         scorer = self._checked_scorer(k, candidates, seen_shift, confidence, prior, light=self._light is not None)
         photo: Any = photos
         read = read_batch(self._light or self.network, [photo])
@@ -168,16 +168,17 @@ class Model:
         return next(answer_features(self.bundle, scorer, read.matrix, k, seen_shift, confidence))
 
     def stream(
-        self, photos: Iterable[Source], k: int = 5, candidates: Names = "any",
+        self, photos: Source | Iterable[Source], k: int = 5, candidates: Names = "any",
         seen_shift: float | None = None, confidence: float = CONFIDENCE, prior: PriorLike | None = None,
         *, show_progress: bool = False, even: bool = False,
     ) -> Iterator[Answer | Unreadable]:  # fmt: skip
-        """What `classify` returns for a list, one by one as photos are done: any number of them.
+        """What `classify` returns for a list, a folder and the like, one by one as photos are done: any number of them.
 
         With `even`, all batches are of one size (the last one is filled up), so that an answer does not depend on the
         photos around it, to the last digit.
         """
-        light = self._light if isinstance(photos, Sequence) and len(photos) <= FEW and not even else None
+        each_photo = _one_by_one(photos)
+        light = self._light if isinstance(each_photo, Sequence) and len(each_photo) <= FEW and not even else None
         scorer = self._checked_scorer(k, candidates, seen_shift, confidence, prior, light=light is not None)
         bundle, network = self.bundle, light or self.network
         _ = scorer.sums  # gathered once, and not by each thread
@@ -192,10 +193,10 @@ class Model:
             return [read.unreadable.get(place) or next(answers) for place in range(len(photos))]
 
         def each() -> Iterator[Answer | Unreadable]:
-            count = len(photos) if isinstance(photos, Sequence) else None
+            count = len(each_photo) if isinstance(each_photo, Sequence) else None
             done, started, enabled = 0, time.monotonic(), show_progress and (count is None or count > BATCH)
             with progress("Looking at photos", count, enabled=enabled) as bar:
-                for batch in work_through(photos, work, network.device, size, even):
+                for batch in work_through(each_photo, work, network.device, size, even):
                     done += len(batch)
                     bar.advance(len(batch), rate=f"{done / (time.monotonic() - started):.0f}/s")
                     yield from batch
@@ -235,7 +236,7 @@ class Model:
         """n x C: probabilities of the candidates, by default of `self.classes`, for photos or rows of features (n x D).
 
         Columns are in the order of `self.candidates(...)`: that of a list or a file, or else of the hierarchy.
-        `classes`, ids or names in your own order, is another word for such a list.
+        `classes`, ids or names in your own order, is another word for such a list, of as many different classes.
 
         >>> from unseen.examples import fruits, photo
         >>> fruits().predict_proba([photo("crimson"), photo("lime")]).shape
@@ -243,20 +244,27 @@ class Model:
         >>> fruits().predict_proba(photo("crimson"), classes=["lemon", "raspberry"]).round(2)
         array([[0.02, 0.98]], dtype=float32)
         """
-        scorer = self.scorer(candidates if classes is None else classes, prior=prior)
+        scorer = self._columns(candidates, classes, prior)
         return scorer.in_given_order(scorer.probabilities(self.as_features(photos)), 0.0)
 
+    def _columns(self, candidates: Names, classes: Names | None, prior: PriorLike | None) -> Scorer:
+        """The scorer of the classes that a matrix has columns for."""
+        if classes is None:
+            return self.scorer(candidates, prior=prior)
+        if not isinstance(candidates, str) or candidates != "any":
+            raise UnseenError("classes and candidates both say which classes the columns are: give one of them")
+        scorer = self.scorer(classes, prior=prior)
+        if not isinstance(classes, str) and len(scorer.given) != len(classes):
+            raise UnseenError(f"{len(classes)} classes were asked for, but only {len(scorer.given)} of them differ")
+        return scorer
+
     def as_features(self, photos: Any) -> np.ndarray:
-        """n x D: rows of features as they are, or the features of photos."""
-        array = photos.detach().cpu().numpy() if hasattr(photos, "detach") else photos
-        if (
-            isinstance(array, np.ndarray)
-            and array.ndim <= 2
-            and array.shape[-1:] == (self.bundle.network.num_features,)
-        ):
-            return check_matrix(array)
-        several = several_photos(photos)
-        return self.features([photos] if several is None else several)
+        """n x D: rows of features as they are (of an array, a tensor, a table, a sparse matrix, lists of numbers), or
+        the features of photos. A matrix of floats is never a grey photo here."""
+        width = self.bundle.network.num_features
+        if not _is_matrix(photos, width):
+            return self.features(photos)
+        return check_matrix(photos.detach().cpu().float() if hasattr(photos, "detach") else photos, width=width)
 
     def among(self, names: str | Iterable[Entry]) -> Model:
         """A model that knows these classes only, by name or id, each perhaps with what it looks like; or a text with
@@ -314,12 +322,14 @@ class Model:
     def _torch_device(self) -> Any:
         return choose_device(self.device)
 
-    def look_at(self, photos: Iterable[Source], batch: int = BATCH, show_progress: bool = False) -> PhotoFeatures:
-        """Features of photos: paths, bytes, PIL images, arrays or tensors; what cannot be read is listed apart."""
-        return look_at(self.network, photos, batch, show_progress)
+    def look_at(
+        self, photos: Source | Iterable[Source], batch: int = BATCH, show_progress: bool = False
+    ) -> PhotoFeatures:
+        """Features of one or several photos, as `classify` takes them; what cannot be read is listed apart."""
+        return look_at(self.network, _one_by_one(photos), batch, show_progress)
 
-    def features(self, photos: Iterable[Source], batch: int = BATCH) -> np.ndarray:
-        """Features (n x D) of photos, all of which must be readable."""
+    def features(self, photos: Source | Iterable[Source], batch: int = BATCH) -> np.ndarray:
+        """Features (n x D) of one or several photos, all of which must be readable."""
         read = self.look_at(photos, batch)
         for first in read.unreadable.values():
             raise UnreadablePhoto(first.photo, first.why)
@@ -354,10 +364,11 @@ class Model:
     ) -> Scorer:
         """The scorer of these candidates; those of the last few lists are kept. `light`: by NumPy, for a few photos."""
         chosen = self.prior if prior is None else Prior.read(prior, self.bundle.hierarchy)
+        candidates = candidates if isinstance(candidates, str) else tuple(candidates)
         is_list = candidates == "any" and bool(self.listed)
         if is_list:
-            candidates = [item.id for item in self.listed]
-        key = (candidates if isinstance(candidates, str) else tuple(candidates), is_list, with_seen, light, chosen)
+            candidates = tuple(item.id for item in self.listed)
+        key = (candidates, is_list, with_seen, light, chosen)
         scorer = self._scorers.get(key)
         if scorer is None:
             rows = resolve_candidates(self.bundle, candidates, with_seen)
@@ -376,7 +387,7 @@ class Model:
         `seen_shift` is taken off the seen classes' scores (calibrated stacking): more of it favours unseen ones.
         A class for which the method has no answer scores -inf.
         """
-        scorer = self.scorer(candidates if classes is None else classes, prior=UNIFORM)
+        scorer = self._columns(candidates, classes, UNIFORM)
         return scorer.in_given_order(scorer.scores(self.as_features(photos), seen_shift), -np.inf)
 
     def explain(self, id: str, n: int = 5) -> Explanation:
@@ -451,6 +462,8 @@ class Model:
         nodes = []
         for one in several:
             if not isinstance(one, Node):
+                if not isinstance(one, str):
+                    raise UnseenError(f"a new class is a name or an unseen.Node, not {type(one).__name__}")
                 names = tuple(filter(None, map(str.strip, one.split("|"))))
                 if not names and id is None:
                     raise UnseenError("a new class needs a name, or the id of a WordNet noun")
@@ -472,6 +485,8 @@ class Model:
         """Teach a class, by id or name, with a photo, several, or a folder of them, or with rows of features (n x D),
         in addition to what it was taught before. Returns the number of its photos so far. If one cannot be read,
         UnseenError, and nothing is taught."""
+        if features is not None and not (isinstance(photos, tuple) and not photos):
+            raise UnseenError("photos and features are both given: teach one after the other")
         id = self.bundle.hierarchy.resolve(name)
         taught = read_one_class(self, photos) if features is None else read_rows(self, features)
         self.replace_bundle(teach.teach(self.bundle, {id: taught}))
@@ -502,6 +517,24 @@ class Model:
         model = Model(bundle, None if self._light else self.network, self.device)
         model._found_light = self._found_light
         return model
+
+
+def _find_several(photos: Any) -> Iterable[Source] | None:
+    """`several_photos`, of a column of paths too; None for a single photo."""
+    return several_photos(list(photos) if getattr(photos, "ndim", 0) == 1 else photos)
+
+
+def _one_by_one(photos: Any) -> Iterable[Source]:
+    several = _find_several(photos)
+    return [photos] if several is None else several
+
+
+def _is_matrix(x: Any, width: int) -> bool:
+    """Whether these are rows of features, or one row, and no photo and no paths."""
+    if isinstance(x, (list, tuple)):
+        return bool(x) and isinstance(x[0], (list, tuple))
+    kind = getattr(getattr(x, "dtype", None), "kind", "f")  # a table and a tensor have none
+    return getattr(x, "ndim", 0) in (1, 2) and (kind == "f" or (kind in "iu" and x.shape[-1] == width))
 
 
 def train(

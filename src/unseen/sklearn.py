@@ -60,7 +60,7 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):
         self.head_ = LogisticRegression(C=self.C, max_iter=1000).fit(X, y)
         seen = self.head_.classes_
         self.model_: Model | None = None
-        self.classes_ = seen
+        self.classes_: np.ndarray = seen
         if self.hierarchy is not None:
             network = from_linear(self.head_, class_ids=[str(name) for name in seen])
             self.model_ = train(_read(self.hierarchy), network, self.method, self.vectors)

@@ -135,6 +135,7 @@ def test_options_from_the_environment_and_from_a_file(here, unseen, monkeypatch)
     [
         ("k = ", "cannot be read as TOML"),
         ("[classify]\nbundel = 1\n", "[classify] has no option bundel; there are: among, bins, bundle"),
+        ("[clasify]\nk = 1\n", "there is no command [clasify]; there are: demo, classify,"),
         (None, "cannot be read as TOML: No such file"),
     ],
 )
@@ -144,6 +145,20 @@ def test_a_configuration_that_is_wrong_is_wrong_usage(here, unseen, text, says):
     done = unseen("--config", "my.toml", "classify", "photo.png")
     shown = " ".join(done.err.replace("│", " ").split())
     assert done.code == 2 and says in shown
+
+
+@pytest.mark.parametrize(
+    ("typed", "says"),
+    [
+        (["classify", "--nope", "photo.png"], "No such option: --nope"),
+        (["classify", "photo.png", "-k", "0"], "'-k'"),
+        (["classify", "photo.png", "--workers", "2"], "add --out FILE"),
+        (["clasify", "photo.png"], "Did you mean 'classify'?"),
+    ],
+)
+def test_wrong_usage_is_json_too(unseen, typed, says):
+    done = unseen(*typed, "--json")
+    assert done.code == 2 and says in done.json["error"] and "Usage" in done.err
 
 
 @pytest.mark.parametrize(

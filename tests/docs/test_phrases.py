@@ -58,6 +58,12 @@ def test_pages_are_in_plain_words(page):
     assert found_in(text) == []
 
 
+@pytest.mark.parametrize("file", [*PAGES, *SOURCES], ids=lambda file: str(file.relative_to(ROOT)))
+def test_what_pip_is_given_exists(file):
+    """unseen is on no index: its extras are installed from its folder, or by the names of packages."""
+    assert not re.search(r"pip install[^`\n]*unseen\\*\[", file.read_text(encoding="utf-8"))
+
+
 def test_sources_are_in_plain_words():
     bad = {str(file.relative_to(ROOT)): found_in(prose(file)) for file in SOURCES}
     assert {file: phrases for file, phrases in bad.items() if phrases} == {}

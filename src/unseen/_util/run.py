@@ -56,22 +56,22 @@ class Run:
     show_progress: bool = True
     checkpoint_every: int = 100
     workers: int = 2
-    records: list[dict] = field(default_factory=list)
+    records: list[dict[str, Any]] = field(default_factory=list)
     started: float = field(default_factory=time.monotonic)
     spent: float = 0.0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not 0 <= self.seed < 2**63:
             raise UnseenError(f"the seed must be an integer from 0 to 2^63 - 1, not {self.seed}")
         if self.workers < 0:
             raise UnseenError(f"the number of workers must be 0 or more, not {self.workers}")
 
-    def take_over(self, records: list[dict]) -> None:
+    def take_over(self, records: list[dict[str, Any]]) -> None:
         """Continue the log and the clock of an interrupted run."""
         self.records[:] = records
         self.spent = records[-1]["seconds"] if records else 0.0
 
-    def log(self, **fields) -> None:
+    def log(self, **fields: Any) -> None:
         """Keep a record, and append it to `log.jsonl` in the folder."""
         record = {"seconds": round(self.spent + time.monotonic() - self.started, 3), **fields}
         self.records.append(record)

@@ -267,18 +267,21 @@ class Scorer:
         if len(photos) < LEAST:  # zeros follow
             photos = torch.cat([photos, photos.new_zeros(LEAST - len(photos), photos.shape[1])])
         classes = len(self.columns)
-        scores = torch.empty(len(photos), classes, device=self.device)
+        scores = torch.empty(len(photos), max(classes, LEAST), device=self.device)
         for at in range(0, classes, CLASSES):
             # The last piece begins a little earlier than it might: a few columns alone would be rounded otherwise.
             piece = slice(max(0, min(at, classes - LEAST)), min(at + CLASSES, classes))
             matrix, out = self._gather(piece) if self._matrix is None else self._matrix[piece], scores[:, piece]
+            if classes < LEAST:  # zeros follow here too
+                zeros = matrix.new_zeros(LEAST - piece.stop, matrix.shape[1])
+                matrix, out = torch.cat([matrix, zeros]), scores[:, piece.start :]
             for start in range(0, photos.shape[1], DEPTH):
                 a, b = photos[:, start : start + DEPTH], matrix[:, start : start + DEPTH].T
                 if start:
                     out.addmm_(a, b)
                 else:
                     torch.mm(a, b, out=out)
-        return scores[: len(points)]
+        return scores[: len(points), :classes]
 
     def _scores(self, points: np.ndarray, features: np.ndarray | None) -> Array:
         """n x C: the method's scores with the prior; with `features`, log-probabilities."""

@@ -60,7 +60,7 @@ class Bundle:
     settings: dict[str, Any]  # of the method
     network: NetworkInfo
     seed: int = 0
-    log: list[dict] = field(default_factory=list)  # of the training
+    log: list[dict[str, Any]] = field(default_factory=list)  # of the training
     added: list[str] = field(default_factory=list)  # classes that were not there when it was trained
     connecting: list[str] = field(default_factory=list)  # nodes of WordNet that link the added ones
     precision: str = "fp32"  # how the classifiers are stored: fp32 or fp16

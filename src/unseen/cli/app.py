@@ -92,7 +92,16 @@ class LazyCommands(TyperGroup):
         settings["commands"] = {name: TyperCommand(name, short_help=line) for name, (_, line) in COMMANDS.items()}
         super().__init__(**settings)
 
+    def invoke(self, ctx):
+        try:
+            return super().invoke(ctx)
+        except Exception as error:
+            if ctx.meta.get("json") and hasattr(error, "format_message"):  # wrong usage, in any version of click
+                emit({"error": error.format_message()}, True)  # pyright: ignore[reportAttributeAccessIssue]
+            raise
+
     def resolve_command(self, ctx, args):
+        ctx.meta["json"] = "--json" in args
         name = ALIASES.get(args[0], args[0])
         if name in COMMANDS:
             self.commands[name] = load_command(name)
@@ -105,11 +114,15 @@ def read_config(path: Path | None) -> dict[str, Any]:
     if path is None:
         return {}
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        stated = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise typer.BadParameter(
             f"{path}: cannot be read as TOML: {getattr(error, 'strerror', None) or error}"
         ) from None
+    for name, value in stated.items():
+        if isinstance(value, dict) and name not in COMMANDS:
+            raise typer.BadParameter(f"{path}: there is no command [{name}]; there are: {', '.join(COMMANDS)}")
+    return stated
 
 
 def find_defaults(command: Any, way: tuple[str, ...], stated: dict[str, Any], file: Path | None) -> dict[str, Any]:

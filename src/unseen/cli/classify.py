@@ -232,7 +232,8 @@ def write_labels(
     rate = f" ({result['photos_per_s']:,} photos/s)" if done.labelled else ""
     line = f"{done.labelled:,} photos labelled in {escaped(done.out)}{before}{rate}."
     emit(result, json_, lambda: stdout.print(line))
-    end_with(done.labelled + done.already, done.unreadable)
+    if processes.world == 1:  # torchrun takes any status but 0 for a process that broke down
+        end_with(done.labelled + done.already, done.unreadable)
 
 
 def chosen_nodes(hierarchy: Hierarchy, bins: Path | None, level: int | None) -> list[str]:

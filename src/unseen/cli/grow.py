@@ -10,9 +10,9 @@ import typer
 from typer import Argument, Option
 
 from unseen._util.devices import quick_start
-from unseen._util.names import list_some
+from unseen._util.names import how_to_install, list_some
 from unseen.cli import options
-from unseen.cli.app import JsonFlag, command, emit, escaped, say, stdout, tell
+from unseen.cli.app import JsonFlag, command, emit, escaped, stdout, tell
 from unseen.errors import UnseenError
 
 if TYPE_CHECKING:
@@ -144,8 +144,8 @@ def _taught(bundle, nodes, photos: str, by_class: bool):
 def _tell(grown, nodes) -> None:
     """What a user may not have meant, or should know."""
     if any(node.id in grown.guessed for node in nodes):
-        say("The sentence encoder is not installed: the text of new classes is guessed from their parents' "
-            "(pip install 'unseen\\[text]').")  # fmt: skip
+        how = how_to_install("text")
+        tell(f"The sentence encoder is not installed: the text of new classes is guessed from their parents' ({how}).")
     _tell_of_looks(grown, nodes)
     for node in nodes[:20]:
         name = grown.hierarchy.name(node.id)

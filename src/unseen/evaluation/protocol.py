@@ -176,6 +176,8 @@ def evaluate_lists(
         x, y = cast(Labelled, photos)
         photos = FeatureArrays(model.as_features(x), y)
     sources: list[Any] = list(photos) if isinstance(photos, (list, tuple)) else [photos]
+    if not all(isinstance(source, (str, Path, Features)) for source in sources):
+        raise UnseenError("photos are a folder, a list, a feature store and the like, several of these, or (x, y)")
     _refuse_twice(sources)
     with_folder = [_name_folder(model, candidates, sources, workers) for candidates in lists]
     rankings = [_Ranking(model, candidates, chosen, name) for candidates, name in zip(with_folder, lists, strict=True)]

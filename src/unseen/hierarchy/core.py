@@ -72,7 +72,7 @@ class Hierarchy:
         lemmas: Iterable[Sequence[str]],
         parents: Sequence[Sequence[str]] | tuple[np.ndarray, np.ndarray],
         definitions: Mapping[str, str] | None = None,
-        source: Mapping | None = None,
+        source: Mapping[str, Any] | None = None,
         looks: Mapping[str, str] | None = None,
     ):
         ids, lemmas = tuple(ids), tuple(as_texts(names) for names in lemmas)
@@ -80,7 +80,15 @@ class Hierarchy:
         self._fill(ids, lemmas, check_parents(ids, rows, parents), definitions, source or {"kind": "own"}, looks)
 
     @classmethod
-    def trusted(cls, ids, lemmas, graph: paths.Graph, definitions=None, source=None, looks=None) -> Hierarchy:
+    def trusted(
+        cls,
+        ids: Iterable[str],
+        lemmas: Iterable[tuple[str, ...]],
+        graph: paths.Graph,
+        definitions: Mapping[str, str] | None = None,
+        source: Mapping[str, Any] | None = None,
+        looks: Mapping[str, str] | None = None,
+    ) -> Hierarchy:
         """A hierarchy from valid parts: nothing is checked."""
         hierarchy = cls.__new__(cls)
         hierarchy._fill(tuple(ids), tuple(lemmas), graph, definitions, source, looks)
@@ -89,10 +97,11 @@ class Hierarchy:
     def _fill(self, ids, lemmas, graph: paths.Graph, definitions, source, looks) -> None:
         self.ids: tuple[str, ...] = ids
         self.lemmas: tuple[tuple[str, ...], ...] = lemmas
-        self.parent_ptr, self.parent_idx = graph
+        self.parent_ptr: np.ndarray = graph[0]
+        self.parent_idx: np.ndarray = graph[1]
         self.own_definitions: dict[str, str] = {key: text for key, text in (definitions or {}).items() if text}
         self.own_looks: dict[str, str] = {key: text for key, text in (looks or {}).items() if text}
-        self.source: dict = dict(source or {})
+        self.source: dict[str, Any] = dict(source or {})
         for array in graph:
             array.flags.writeable = False
 
@@ -135,14 +144,16 @@ class Hierarchy:
         return load_json(path)
 
     @classmethod
-    def from_edges(cls, edges: Iterable[tuple[str, str]], names: Mapping[str, str | Sequence[str]] | None = None):
+    def from_edges(
+        cls, edges: Iterable[tuple[str, str]], names: Mapping[str, str | Sequence[str]] | None = None
+    ) -> Hierarchy:
         """(child id, parent id) pairs; `names` gives an id's name or names, which otherwise are the id itself."""
         from unseen.hierarchy.files import from_edges
 
         return from_edges(edges, names or {})
 
     @classmethod
-    def from_networkx(cls, graph, direction: str = "child-to-parent") -> Hierarchy:
+    def from_networkx(cls, graph: Any, direction: str = "child-to-parent") -> Hierarchy:
         """A networkx.DiGraph, whose edges are "child-to-parent" or "parent-to-child"; node attributes `name` (or
         `names`) and `definition`."""
         from unseen.hierarchy.files import from_networkx
@@ -379,7 +390,7 @@ class Hierarchy:
         removed = self.source.get("removed", 0) + int(gone.sum())
         return self._only(~gone, *paths.bypass(self._up, gone), {**self.source, "removed": removed})
 
-    def _only(self, kept: np.ndarray, child: np.ndarray, parent: np.ndarray, source: dict) -> Hierarchy:
+    def _only(self, kept: np.ndarray, child: np.ndarray, parent: np.ndarray, source: dict[str, Any]) -> Hierarchy:
         """The rows of the mask `kept`, with edges between them that are given by their rows here."""
         rows = np.flatnonzero(kept).tolist()
         new_row = np.cumsum(kept) - 1
@@ -409,7 +420,7 @@ class Hierarchy:
 
     # --- what bundles keep --------------------------------------------------------------------------------------------
 
-    def to_json(self) -> dict:
+    def to_json(self) -> dict[str, Any]:
         """All of it as plain JSON values, except WordNet's definitions and the glossary's looks, found by id."""
         return {
             "format": FORMAT,
@@ -423,7 +434,7 @@ class Hierarchy:
         }
 
     @classmethod
-    def from_dict(cls, saved: Mapping) -> Hierarchy:
+    def from_dict(cls, saved: Mapping[str, Any]) -> Hierarchy:
         """The inverse of `to_json`, checked like any other input."""
         if saved.get("format") != FORMAT:
             raise UnseenError(f"Not a saved hierarchy of format {FORMAT}: was it made by another version of unseen?")

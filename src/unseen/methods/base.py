@@ -111,7 +111,7 @@ class Solution:
         """The classifiers in full precision, but for those that may not fit into memory."""
         return self.classifiers if self.classifiers.nbytes > LARGE else self.classifiers.astype(np.float32, copy=False)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.projection.kind not in KINDS:  # a bundle could be saved with it, but never loaded
             kinds = ", ".join(KINDS)
             raise UnseenError(f"a projection of kind {self.projection.kind!r} is unknown. There are: {kinds}")
@@ -158,7 +158,7 @@ class Method(ABC):
     needs_vector: ClassVar[bool] = False  # has no answer for a class without a vector
     device: str = "auto"  # where `predict` computes, for methods that use torch: the caller may set it
 
-    def __init_subclass__(cls, **kwargs: Any):
+    def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         cls.takes_features = cls.takes_features or cls.needs_features
 
@@ -222,7 +222,7 @@ class Problem:
     classifiers: np.ndarray
     features: SeenFeatures | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if len(self.seen) != len(self.classifiers):
             raise UnseenError(f"{len(self.seen)} seen classes, but {len(self.classifiers)} classifiers")
         if len(np.unique(self.seen)) != len(self.seen):

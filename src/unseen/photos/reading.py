@@ -60,7 +60,7 @@ class UnreadablePhoto(UnseenError):
         super().__init__(f"{name}: {why}")
         self.name, self.why = name, why
 
-    def __reduce__(self) -> tuple:  # it may come from a worker process
+    def __reduce__(self) -> tuple[Any, ...]:  # it may come from a worker process
         return type(self), (self.name, self.why)
 
 
@@ -273,7 +273,7 @@ def find_photos(place: str | os.PathLike[str]) -> list[Path]:
     return files
 
 
-def list_classes(folder: str | os.PathLike) -> list[str]:
+def list_classes(folder: str | os.PathLike[str]) -> list[str]:
     """The names of the class folders in `folder`, sorted, empty ones too. Hidden ones are left out."""
     names = _names(folder, folders=True)
     if not names:
@@ -281,7 +281,7 @@ def list_classes(folder: str | os.PathLike) -> list[str]:
     return names
 
 
-def list_photos(folder: str | os.PathLike, classes: Collection[str] | None = None) -> Iterator[Photo]:
+def list_photos(folder: str | os.PathLike[str], classes: Collection[str] | None = None) -> Iterator[Photo]:
     """All photos `folder/<class id>/<photo>`, sorted by class id and name; of `classes` only, if given.
 
     Every file counts as a photo, whatever its suffix, and so does a broken link: `read_photo` reports what it cannot
@@ -291,12 +291,12 @@ def list_photos(folder: str | os.PathLike, classes: Collection[str] | None = Non
     return (Photo(name, Path(folder, name, file)) for name in names for file in photos_in(Path(folder, name)))
 
 
-def photos_in(class_folder: str | os.PathLike) -> list[str]:
+def photos_in(class_folder: str | os.PathLike[str]) -> list[str]:
     """The names of the photos in one class folder, sorted; by the rule of `list_photos`."""
     return _names(class_folder, folders=False)
 
 
-def _names(folder: str | os.PathLike, folders: bool) -> list[str]:
+def _names(folder: str | os.PathLike[str], folders: bool) -> list[str]:
     """The sorted names of the folders in a folder, or of everything else."""
     try:
         names = sorted(name for name in os.listdir(folder) if not name.startswith("."))

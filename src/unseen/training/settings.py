@@ -28,7 +28,7 @@ class TrainSettings:
     skip_missing: bool = False
     features: Any = None  # a path, or SeenFeatures
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_settings("training", self)
 
 
@@ -50,7 +50,7 @@ class CalibrateSettings:
     reach: Annotated[float | None, POINTS] = None
     fresh: bool = False
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_settings("calibration", self)
 
 
@@ -95,7 +95,7 @@ class FinetuneSettings:
     validation: Annotated[float, BELOW_1] = 0.0
     patience: Annotated[int, NOT_NEGATIVE] = 0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_settings("stage 2", self)
         if self.patience and not self.validation:
             raise UnseenError("stopping early needs validation photos: keep a share of 0.1 or more aside")

@@ -106,7 +106,7 @@ class WordVectors:
     def encode(self, hierarchy: Hierarchy, rows: Sequence[int] | np.ndarray | None = None) -> np.ndarray:
         return self._mean(_lemmas(hierarchy, rows))
 
-    def missed_words(self, hierarchy: Hierarchy, rows: Sequence[int] | np.ndarray | None = None) -> Counter:
+    def missed_words(self, hierarchy: Hierarchy, rows: Sequence[int] | np.ndarray | None = None) -> Counter[str]:
         """The words of which nothing is found -> in how many classes they occur."""
         missed = Counter()
         for lemmas in _lemmas(hierarchy, rows):
@@ -190,7 +190,7 @@ class CallableVectors:
         return self._call(["entity"]).shape[1] if self._dim is None else self._dim
 
     @property
-    def provenance(self) -> dict:
+    def provenance(self) -> dict[str, Any]:
         origin = {"kind": "callable", "name": self.name, "source": f"callable {self.name}", "sha256": None}
         return origin | {"mode": "name", "dim": self.dim}
 
