@@ -51,7 +51,7 @@ def test_a_photo_that_takes_too_long_delays_no_other(decoders, attack):
 
     def ask() -> None:
         try:
-            decoders.decode(bad, [TRANSFORM])
+            decoders.decode(bad, [TRANSFORM], "attacker")
         except TookTooLong as error:
             problems.append(error)
 
@@ -64,6 +64,32 @@ def test_a_photo_that_takes_too_long_delays_no_other(decoders, attack):
     assert len(problems) == 1 and "takes longer than 1.5 s" in problems[0].why
     assert answered >= 5 and time.monotonic() - began < 10
     assert decoders.decode(photo(), [TRANSFORM])[0].pixels.shape == (32, 32, 3)
+
+
+def test_a_client_gets_half_of_what_is_free():
+    """Whatever it sends, and however much at a time, the photo of another one does not wait for it."""
+    decoders, bad, finished = Decoders(4, seconds=3, max_pixels=64_000_000), of_many_segments(), []
+
+    def attack() -> None:
+        with pytest.raises(TookTooLong):
+            decoders.decode(bad, [TRANSFORM], "attacker")
+        finished.append(time.monotonic())
+
+    attackers = [threading.Thread(target=attack) for _ in range(4)]
+    for attacker in attackers:
+        attacker.start()
+    try:
+        while len(decoders._idle) > 2:
+            time.sleep(0.01)
+        time.sleep(0.2)
+        assert len(decoders._idle) == 2
+        decoders.decode(photo(), [TRANSFORM], "another")
+        assert not finished
+    finally:
+        for attacker in attackers:
+            attacker.join()
+        decoders.close()
+    assert len(finished) == 4 and not decoders._busy
 
 
 def test_memory_has_a_limit():
@@ -150,4 +176,4 @@ def test_a_decoder_knows_no_secrets_and_may_write_no_file(monkeypatch, tmp_path,
 
 
 def started(decoders: Decoders) -> list:
-    return [process for process in decoders._idle.queue if process is not None]
+    return [process for process in decoders._idle if process is not None]

@@ -17,6 +17,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -50,19 +51,23 @@ class TookTooLong(UnreadablePhoto):
 class Decoders:
     """Up to `most` processes, each of which decodes a photo at a time, in `seconds` and with `memory` bytes at most.
 
-    They are started when they are needed, the first in a fifth of a second. `wait` seconds without a free one raise
-    `queue.Empty`.
+    They are started when they are needed, the first in a fifth of a second. A client gets one as long as more are free
+    than it has, so that it cannot keep them all busy; `wait` seconds without one raise `queue.Empty`.
     """
 
     def __init__(self, most: int, seconds: float, max_pixels: int, memory: int = 1 << 30, wait: float = 60.0):
         self.seconds, self.max_pixels, self.memory, self.wait = seconds, max_pixels, memory, wait
-        self._idle: queue.LifoQueue[subprocess.Popen | None] = queue.LifoQueue()  # None: to be started
-        for _ in range(most):
-            self._idle.put(None)
+        self._idle: list[subprocess.Popen | None] = [None] * most  # None: to be started
+        self._busy: Counter[str] = Counter()  # by client
+        self._changed = threading.Condition()
 
-    def decode(self, photo: bytes, transforms: Sequence[PhotoTransform]) -> list[Decoded]:
+    def decode(self, photo: bytes, transforms: Sequence[PhotoTransform], client: str = "") -> list[Decoded]:
         """The photo, prepared for each of the networks; raises UnreadablePhoto with the reason."""
-        process: subprocess.Popen | None = self._idle.get(timeout=self.wait)
+        with self._changed:
+            if not self._changed.wait_for(lambda: self._busy[client] < len(self._idle), self.wait):
+                raise queue.Empty
+            self._busy[client] += 1
+            process = self._idle.pop()
         try:
             process = process or self._start()
             answer = self._ask(process, photo, transforms)
@@ -72,14 +77,17 @@ class Decoders:
                 process = None
             raise
         finally:
-            self._idle.put(process)
+            with self._changed:
+                self._idle.append(process)
+                self._busy -= Counter([client])  # which drops a client that has none left
+                self._changed.notify_all()
         if isinstance(answer, str):
             raise UnreadablePhoto("the photo", answer)
         return answer
 
     def close(self) -> None:
-        while not self._idle.empty():
-            process = self._idle.get()
+        while self._idle:
+            process = self._idle.pop()
             if process is not None:
                 _end(process)
 

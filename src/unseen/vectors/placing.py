@@ -193,16 +193,17 @@ class Atlas:
         shares = np.asarray(self._below @ (guess / guess.sum(axis=1, keepdims=True)).T).T  # names x classes
         chance = self._size / len(self.graph) + CHANCE
         upwards = normalise_rows(vectors @ self._up)
+        all_vectors, all_shares = vectors.sum(axis=0), shares.sum(axis=0)  # the others' are these less its own
         listed = []
         for place, head in enumerate(heads):
             senses = np.array([self.graph.index(id) for id in head.ids if id in self.graph], np.int64)
             rows = self._pool(likeness[place], senses)
             is_head = np.isin(rows, senses)
-            others = np.arange(len(names)) != place
             company, region = np.zeros(len(rows)), np.zeros(len(rows))
-            if others.any():
-                company = self._means[rows] @ normalise_rows(vectors[others].mean(axis=0, keepdims=True))[0]
-                lift = np.log((shares[others].mean(axis=0) + CHANCE) / chance)
+            if len(names) > 1:
+                company = self._means[rows] @ normalise_rows((all_vectors - vectors[place])[None])[0]
+                share = np.maximum(all_shares - shares[place], 0) / (len(names) - 1)
+                lift = np.log((share + CHANCE) / chance)
                 ways = self._above[rows]
                 region = ways @ lift / np.asarray(ways.sum(axis=1)).ravel()
             facts = {

@@ -72,6 +72,11 @@ def _service(request: Request) -> Service:
     return request.app.state.service
 
 
+def _client(request: Request) -> str:
+    """The address that a request comes from."""
+    return request.client.host if request.client else ""
+
+
 ServiceOf = Annotated[Service, Depends(_service)]
 
 
@@ -99,7 +104,8 @@ def classify(
         raise Refused(413, f"{len(files)} files are too many: send at most {MAX_FILES} at a time.")
     candidates, count = _candidates(view, options.candidates)
     named = ((file.filename or f"photo {number}", file) for number, file in enumerate(files, 1))
-    photos, unreadable = service.look_at((escape_hidden(name)[:MAX_NAME], _read(file)) for name, file in named)
+    contents = ((escape_hidden(name)[:MAX_NAME], _read(file)) for name, file in named)
+    photos, unreadable = service.look_at(contents, _client(request))
     listed = [item.as_dict() for item in unreadable]
     if not photos:
         why = "; ".join(f"{item.photo}: {item.why}" for item in unreadable)
@@ -130,6 +136,7 @@ def rank(service: ServiceOf, request: s.RankRequest) -> dict:
 
 @photos_api.post("/heatmap", summary="Where in a photo a score comes from", response_model=s.HeatMaps)
 def heatmap(
+    request: Request,
     service: ServiceOf,
     file: Annotated[UploadFile, File(description="One photo.")],
     ids: Annotated[list[str], Form(min_length=1, max_length=MAX_LABELS, description="Ids of classes.")],
@@ -141,7 +148,7 @@ def heatmap(
     view = service.view(bundle, among)
     known = [_known(view, id) for id in ids]
     name = escape_hidden(file.filename or "photo")[:MAX_NAME]
-    return {"bundle": view.name, "photo": name} | service.heatmaps(view, name, _read(file), known)
+    return {"bundle": view.name, "photo": name} | service.heatmaps(view, name, _read(file), known, _client(request))
 
 
 @photos_api.post("/compare", summary="The network alone and bundles side by side", response_model=s.Comparison)
@@ -181,12 +188,18 @@ def explain(
     service: ServiceOf,
     id: Id,
     n: Annotated[int, Query(ge=1, le=20)] = 5,
-    among: Annotated[str, Query(max_length=s.MAX_AMONG, pattern=SHOWN_ONLY, description=s.AMONG_HELP)] = "",
     bundle: BundleQuery = None,
 ) -> dict:
     """The seen classes that it borrows its classifier from, their shares, and the way to them."""
-    view = service.view(bundle, among)
+    view = service.view(bundle)
     return view.why(_known(view, id), n)
+
+
+@classes_api.post("/explain", summary="The same for a class of a list", response_model=s.Why)
+def explain_among(service: ServiceOf, request: s.ExplainRequest) -> dict:
+    """A list may have classes that are new, and take seconds to place."""
+    view = service.view(request.bundle, request.among)
+    return view.why(_known(view, request.id), request.n)
 
 
 @classes_api.get("/topics", summary="Where to begin in the hierarchy", response_model=s.Topics)
@@ -272,11 +285,11 @@ def bundles(service: ServiceOf) -> dict:
 @server_api.get("/start", summary="What a page needs to begin", response_model=s.Start)
 def start(service: ServiceOf, request: Request) -> dict:
     """Limits, bundles, and what is said in the same words everywhere, in one request."""
-    client = request.client
+    client = _client(request)
     return {
         "unseen": __version__,
         "limits": LIMITS,
-        "local": client is None or is_loopback(client.host) or client.host == "testclient",
+        "local": is_loopback(client) or client in ("", "testclient"),
         "words": {"marks": MARK_WORDS, "support": SUPPORT_WORDS, "levels": LEVELS, "hidden": HIDDEN},
         "samples": samples(),
     } | _bundles(service)

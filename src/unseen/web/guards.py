@@ -185,13 +185,16 @@ MAX_PARENTS = 20
 MAX_ADDED = 500  # classes that the page may add to a bundle
 MAX_SAVED = 20  # bundles that the page may save, up to 100 MB each
 MAX_RANKED = 200  # remembered photos ranked in one request
+MAX_RANKED_LABELS = MAX_FILES * MAX_LABELS  # of all photos of a request
+RANKED_TOGETHER = 16  # photos, before it is another request's turn
 KEPT_PHOTOS = 2_000  # photos whose features are remembered, 5 kB each
+MAX_AMONG_NAMES = 200  # classes of a list that was asked for: new ones are placed and predicted
 MAX_LISTED = 500  # classes in a list of an answer: children, parents, added ones
 MAX_CONNECTIONS = 512  # beyond them, those are closed that wait for their client
-SEND_SECONDS = 15.0  # in which a client must take something of the answer that waits for it
-HEADER_SECONDS = 15.0  # for the first line and the headers of a request
-BODY_SECONDS = 15.0  # for its body, and one second more for every
-BODY_RATE = 20_000  # bytes that have arrived, but never more than
+RATE = 20_000  # bytes a second that a client must send, and take of an answer, but for
+HEADER_SECONDS = 15.0  # that it may take to send the first line and the headers of a request,
+BODY_SECONDS = 15.0  # that it may be behind with the body,
+SEND_SECONDS = 15.0  # and from one look at what it has taken to the next
 MOST_BODY_SECONDS = 600.0
 MAX_HELD_BYTES = 2_000 * MB  # of all bodies together; half of it for one client
 MAX_WAITING = 400  # requests of a kind in line
@@ -210,8 +213,9 @@ class Busy(HTTPException):
 
 
 class Line:
-    """`most` requests at a time; the others wait. The next place goes to the client with the fewest under way. If the
-    line is full, the newest of the client that has most in it is turned away."""
+    """`most` requests at a time; the others wait. The next place goes to the client with the fewest under way, as long
+    as more places are free than it has: so the first one gets half of them, and there is room for the next. If the line
+    is full, the newest of the client that has most in it is turned away."""
 
     def __init__(self, most: int):
         self.free = most
@@ -241,8 +245,10 @@ class Line:
                 self._move_up()
 
     def _move_up(self) -> None:
-        while self.free and self.waiting:
+        while self.waiting:
             turn = min(self.waiting, key=lambda turn: self.under_way[self.waiting[turn]])
+            if self.under_way[self.waiting[turn]] >= self.free:
+                break
             self.under_way[self.waiting.pop(turn)] += 1
             self.free -= 1
             turn.set_result(None)
@@ -271,21 +277,22 @@ class Limits:
         most = MAX_UPLOAD_BYTES if scope["path"] in UPLOADS else MAX_BODY_BYTES
         announced = headers.get("content-length", "0")
         expected = int(announced) if announced.isdigit() and len(announced) < 20 else 0
-        received, complete, now = 0, False, asyncio.get_running_loop().time
-        started = now()
+        received, complete, now, patience = 0, False, asyncio.get_running_loop().time, BODY_SECONDS
+        end = now() + MOST_BODY_SECONDS
 
         async def receive_more() -> Message:
-            nonlocal received, complete
+            nonlocal received, complete, patience
             if complete:  # what is left to come is that the client leaves
                 return await receive()
-            until = started + min(BODY_SECONDS + received / BODY_RATE, MOST_BODY_SECONDS)
+            asked = now()  # only the time that we wait counts
             # An HTTPException passes through the framework's body parsers, which hide any other error behind a 400.
             try:
-                message = await asyncio.wait_for(receive(), max(0.0, until - now()))
+                message = await asyncio.wait_for(receive(), max(0.0, min(patience, end - asked)))
             except asyncio.TimeoutError:
                 why = "The request did not arrive in time: send it again."
                 raise HTTPException(408, why, {"connection": "close"}) from None
             size = len(message.get("body", b""))
+            patience = min(BODY_SECONDS, patience - (now() - asked) + size / RATE)
             received, complete = received + size, not message.get("more_body", False)
             self.held[client] += size
             if max(expected, received) > most:
@@ -296,13 +303,17 @@ class Limits:
                 await places.enter_async_context(line.place(client, receive()))
             return message
 
+        async def send_answer(message: Message) -> None:
+            await places.aclose()  # whoever takes long to read it holds no place
+            await send(message)
+
         # Of other requests nobody reads the body, if there is one.
         has_body = scope["method"] == "POST" and (expected > 0 or "transfer-encoding" in headers)
         try:
             async with AsyncExitStack() as places:
                 if not has_body:
                     await places.enter_async_context(line.place(client))
-                await self.app(scope, receive_more, send)
+                await self.app(scope, receive_more, send_answer)
         except Busy as busy:  # before the application has begun
             await JSONResponse({"error": busy.detail}, 503, busy.headers)(scope, receive, send)
         finally:

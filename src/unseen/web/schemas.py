@@ -82,6 +82,15 @@ class CompareRequest(Strict):
     bundles: list[Name] = Field([], max_length=20, description="Names; without any, all bundles that are served.")
 
 
+class ExplainRequest(Strict):
+    """Why a class answers as it does."""
+
+    id: str = Field(min_length=1, max_length=MAX_NAME, examples=["n02439033"])
+    n: int = Field(5, ge=1, le=20, description="Seen classes that it borrows from.")
+    among: Among = ""
+    bundle: BundleName = None
+
+
 class AddRequest(Strict):
     """A new class for a bundle."""
 

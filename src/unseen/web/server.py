@@ -21,7 +21,12 @@ from uvicorn.protocols.http.auto import AutoHTTPProtocol
 from uvicorn.supervisors import Multiprocess
 
 from unseen.errors import UnseenError
-from unseen.web.guards import HEADER_SECONDS, MAX_CONNECTIONS, SEND_SECONDS
+from unseen.web.guards import HEADER_SECONDS, MAX_CONNECTIONS, MAX_HELD_BYTES, MB, RATE, SEND_SECONDS
+
+try:
+    import resource
+except ImportError:  # Windows has no such limit
+    resource = None
 
 TRIES = 20  # ports after the first one that are tried
 
@@ -70,6 +75,7 @@ def run(app: Any, bound: socket.socket, workers: int = 1, grace: int = 30) -> No
         timeout_worker_healthcheck=60,  # loading a model may take as long
     )
     server = uvicorn.Server(config)
+    _allow_files(2 * (MAX_CONNECTIONS + MAX_HELD_BYTES // MB))  # a file a photo under way, and room for the rest
     logging.getLogger("uvicorn.error").addFilter(_is_news)
     # uvicorn, once it has ended, raises the signal again that ended it: the caller still has to clean up.
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -83,6 +89,15 @@ def run(app: Any, bound: socket.socket, workers: int = 1, grace: int = 30) -> No
     finally:
         signal.signal(signal.SIGTERM, before)
         bound.close()
+
+
+def _allow_files(number: int) -> None:
+    """Let this process have so many open at a time, or as many as the system allows: many allow 1,024 at first."""
+    if resource is not None:
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        most = number if hard == resource.RLIM_INFINITY else min(number, hard)
+        if resource.RLIM_INFINITY != soft < most:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 def _is_news(record: logging.LogRecord) -> bool:
@@ -115,7 +130,9 @@ class ImpatientProtocol(_Protocol):
 
     _timer: asyncio.TimerHandle | None = None
     _watch: asyncio.TimerHandle | None = None
-    _unsent = math.inf  # bytes at the last look, if none were taken since then
+    _unsent = math.inf  # bytes at the last look
+    _looked_at: Any = None  # the request whose answer they are part of
+    _is_cut = False
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
@@ -126,15 +143,16 @@ class ImpatientProtocol(_Protocol):
         self._watch = self.loop.call_later(SEND_SECONDS, self._look)
 
     def _make_room(self) -> None:
-        """Hang up on the oldest connection that waits for its client, of the address that has most of them."""
-        waiting = [other for other in self.connections if other._is_waiting()]
-        crowd = Counter(other._address for other in waiting)
-        oldest = max(waiting, key=lambda other: (crowd[other._address], -other._began))
+        """Hang up on a connection of the address that has most: the oldest that waits for its client, if one does."""
+        others = [other for other in self.connections if not other._is_cut]
+        crowd = Counter(other._address for other in others)
+        oldest = max(others, key=lambda other: (crowd[other._address], other._is_waiting(), -other._began))
+        oldest._is_cut = True
         oldest.transport.abort()
 
     def _is_waiting(self) -> bool:
         """For a request, or for the rest of its body."""
-        return (not self._is_answering() or self.cycle.more_body) and not self.transport.is_closing()
+        return not self._is_answering() or self.cycle.more_body
 
     @property
     def _address(self) -> str:
@@ -171,10 +189,10 @@ class ImpatientProtocol(_Protocol):
             self.transport.close()
 
     def _look(self) -> None:
-        """Hang up on a client that took nothing of its answer since the last look; closing would wait for it."""
+        """Hang up on a client that took too little of its answer since the last look; closing would wait for it."""
         unsent = self.transport.get_write_buffer_size()
-        if unsent and unsent >= self._unsent:
+        if self.cycle is self._looked_at and 0 < unsent > self._unsent - SEND_SECONDS * RATE:
             self.transport.abort()
             return
-        self._unsent = unsent or math.inf
+        self._unsent, self._looked_at = unsent or math.inf, self.cycle
         self._watch = self.loop.call_later(SEND_SECONDS, self._look)

@@ -12,7 +12,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Container, Iterator, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -39,11 +39,13 @@ from unseen.web.guards import (
     DECODERS,
     KEPT_PHOTOS,
     MAX_ADDED,
+    MAX_AMONG_NAMES,
     MAX_FILE_BYTES,
-    MAX_LISTED,
     MAX_PIXELS,
+    MAX_RANKED_LABELS,
     MAX_SAVED,
     MB,
+    RANKED_TOGETHER,
     Busy,
 )
 from unseen.web.schemas import AddRequest, CompareRequest, RankOptions, TeachRequest, TryRequest
@@ -149,7 +151,8 @@ class Service:
         self._growing = threading.Lock()
         self._looking = threading.Lock()
         self._listing = threading.Lock()
-        self._ranking = threading.Lock()  # each calling thread of torch has helpers of its own: they would fight
+        # One thread: each that calls torch has helpers of its own, and they would fight.
+        self._ranker = ThreadPoolExecutor(1, "unseen-ranker")
         for name, model in models.items():
             self.views[name] = view = View(name, model)
             if view.network_key not in self.workers:
@@ -164,7 +167,7 @@ class Service:
         threading.Thread(target=self._try_growing, name="unseen-grower", daemon=True).start()
         for view in list(self.views.values()):
             worker = self.workers[view.network_key]
-            decoded = [self._decode("a sample", photo, worker)[0].pixels for photo in samples]
+            decoded = [self._decode("a sample", photo, "", worker)[0].pixels for photo in samples]
             features = np.stack([promise.result() for promise in map(worker.submit, decoded)])
             view.reach = _reach(view, features)
             view.search("cat", 5)
@@ -181,6 +184,7 @@ class Service:
     def close(self) -> None:
         for worker in self.workers.values():
             worker.close()
+        self._ranker.shutdown()
         self.decoders.close()
         self._folder.cleanup()
 
@@ -198,17 +202,19 @@ class Service:
         names = list(dict.fromkeys(" ".join(part.split()) for part in re.split(r"[,;\n]", among) if part.strip()))
         if not names:
             return view
-        if len(names) > MAX_LISTED:
-            raise Refused(422, f"{len(names)} names are too many: a list may have {MAX_LISTED}.")
+        if len(names) > MAX_AMONG_NAMES:
+            raise Refused(422, f"{len(names)} names are too many: a list may have {MAX_AMONG_NAMES}.")
         with self._listing:
             return View(view.name, view.model.among(names), view.reach)
 
-    def look_at(self, files: Iterator[tuple[str, bytes]]) -> tuple[list[tuple[str, Remembered]], list[Unreadable]]:
+    def look_at(
+        self, files: Iterator[tuple[str, bytes]], client: str = ""
+    ) -> tuple[list[tuple[str, Remembered]], list[Unreadable]]:
         """Features of the photos by every network, remembered under a token each; and the unreadable ones."""
         promised, unreadable = [], []
         for name, data in files:
             try:
-                decoded = self._decode(name, data, *self.workers.values())
+                decoded = self._decode(name, data, client, *self.workers.values())
                 workers = zip(self.workers.items(), decoded, strict=True)
                 promised.append((name, {key: worker.submit(photo.pixels) for (key, worker), photo in workers}))
             except UnreadablePhoto as error:
@@ -223,12 +229,12 @@ class Service:
         ]
         return [(self.photos.keep(photo), photo) for photo in photos], unreadable
 
-    def _decode(self, name: str, photo: bytes, *workers: NetworkWorker) -> list[Decoded]:
+    def _decode(self, name: str, photo: bytes, client: str, *workers: NetworkWorker) -> list[Decoded]:
         """The photo for each of these networks."""
         if len(photo) > MAX_FILE_BYTES:
             raise UnreadablePhoto(name, f"is larger than {MAX_FILE_BYTES // MB} MB: make it smaller.")
         try:
-            return self.decoders.decode(photo, [worker.network.transform for worker in workers])
+            return self.decoders.decode(photo, [worker.network.transform for worker in workers], client)
         except queue.Empty:
             raise Busy from None
 
@@ -241,19 +247,24 @@ class Service:
     def rank(
         self, view: View, photos: Sequence[tuple[str, Remembered]], options: RankOptions, watch: Sequence[str] = ()
     ) -> list[dict[str, Any]]:
-        """Answers for remembered photos."""
+        """Answers for remembered photos; some at a time, so that other requests have their turn between them."""
+        if len(photos) * options.k > MAX_RANKED_LABELS:
+            what = f"{options.k} labels for each of {len(photos)} photos are too many"
+            raise Refused(422, f"{what}: ask for {MAX_RANKED_LABELS:,} in all, or in several requests.")
         features = np.stack([photo.features[view.network_key] for _, photo in photos])
-        with self._ranking:
-            answers = view.rank(features, options, watch)
+        answers: list[dict[str, Any]] = []
+        for start in range(0, len(photos), RANKED_TOGETHER):
+            some = features[start : start + RANKED_TOGETHER]
+            answers += self._ranker.submit(view.rank, some, options, watch).result()
         return [
             {"photo": photo.name, "token": token} | answer
             for (token, photo), answer in zip(photos, answers, strict=True)
         ]
 
-    def heatmaps(self, view: View, name: str, data: bytes, ids: Sequence[str]) -> dict[str, Any]:
+    def heatmaps(self, view: View, name: str, data: bytes, ids: Sequence[str], client: str = "") -> dict[str, Any]:
         """Heat maps of classes for a photo, one photo at a time."""
         try:
-            (photo,) = self._decode(name, data, self.workers[view.network_key])
+            (photo,) = self._decode(name, data, client, self.workers[view.network_key])
         except UnreadablePhoto as error:
             unreadable = [Unreadable(name, error.why).as_dict()]
             raise Refused(422, f"No photo could be read. {name}: {error.why}", unreadable=unreadable) from None
@@ -263,7 +274,7 @@ class Service:
     def compare(self, photo: Remembered, request: CompareRequest) -> list[dict[str, Any]]:
         """One column for each network alone and for each of the named bundles."""
         k = request.k
-        chosen = [self.view(name, request.among) for name in request.bundles or self.views]
+        chosen = [self.view(name, request.among) for name in dict.fromkeys(request.bundles or self.views)]
         networks: dict[str, View] = {}
         for view in chosen:
             networks.setdefault(view.network_key, view)
@@ -309,8 +320,8 @@ class Service:
         copy = view.model.with_bundle(view.bundle)
         _add(copy, (request.name, *request.names), request.parents, request.definition, request.looks)
         features = np.stack([photo.features[view.network_key] for _, photo in photos])
-        with self._ranking:
-            places = view.places_of(copy.bundle.solution.classifiers[-1], features, view.candidates(request.candidates))
+        classifier, candidates = copy.bundle.solution.classifiers[-1], view.candidates(request.candidates)
+        places = self._ranker.submit(view.places_of, classifier, features, candidates).result()
         return [{"token": token} | place for (token, _), place in zip(photos, places, strict=True)]
 
     def teach(self, request: TeachRequest) -> tuple[str, View]:

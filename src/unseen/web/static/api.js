@@ -96,7 +96,7 @@ export const search = (query, bundle, signal) =>
 export const suggest = (name, bundle, signal) => send("POST", "/api/suggest", { name, bundle }, signal);
 export const topics = (bundle) => request(address("/api/topics", { bundle }));
 export const details = (id, bundle) => request(at("/api/classes", id, { bundle }));
-export const explain = (id, { bundle, among }) => request(at("/api/explain", id, { bundle, among, n: 5 }));
+export const explain = (id, { bundle, among }) => send("POST", "/api/explain", { id, bundle, among, n: 5 });
 export const map = (bundle) => request(address("/api/map", { bundle }));
 export const mapPlaces = (bundle, start, count) => request(address("/api/map/places", { bundle, start, count }));
 export const bundles = () => request("/api/bundles");
