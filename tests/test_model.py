@@ -243,7 +243,7 @@ def test_matrices_that_are_not_meant_are_refused(model):
     for wrong in ("photos", [DOG]), [x, [DOG]]:
         with pytest.raises(UnseenError, match=r"or \(x, y\)"):
             model.evaluate(wrong)
-    with pytest.raises(UnseenError, match="a name or an unseen.Node, not dict"):
+    with pytest.raises(UnseenError, match=r"a name or an unseen\.Node, not dict"):
         model.add([{"id": "x"}], parents=DOG)  # pyright: ignore
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+
 import unseen
 from unseen.examples import fruit_network, photo
 from unseen.sklearn import ZeroShotClassifier

@@ -12,7 +12,7 @@ from typer import Argument, Option
 from unseen._util.devices import quick_start
 from unseen._util.names import how_to_install, list_some
 from unseen.cli import options
-from unseen.cli.app import JsonFlag, command, emit, escaped, say, stdout, tell
+from unseen.cli.app import JsonFlag, command, emit, escaped, stdout, tell
 from unseen.errors import UnseenError
 
 if TYPE_CHECKING:

@@ -144,7 +144,9 @@ class Hierarchy:
         return load_json(path)
 
     @classmethod
-    def from_edges(cls, edges: Iterable[tuple[str, str]], names: Mapping[str, str | Sequence[str]] | None = None) -> Hierarchy:
+    def from_edges(
+        cls, edges: Iterable[tuple[str, str]], names: Mapping[str, str | Sequence[str]] | None = None
+    ) -> Hierarchy:
         """(child id, parent id) pairs; `names` gives an id's name or names, which otherwise are the id itself."""
         from unseen.hierarchy.files import from_edges
 

@@ -44,7 +44,13 @@ class Coverage:
     zero_by_part: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, hierarchy: Hierarchy, parts: Sequence[np.ndarray], names: Sequence[str], missed_words: Mapping[str, int] | None = None) -> Coverage:
+    def of(
+        cls,
+        hierarchy: Hierarchy,
+        parts: Sequence[np.ndarray],
+        names: Sequence[str],
+        missed_words: Mapping[str, int] | None = None,
+    ) -> Coverage:
         """The coverage of vectors, N x S_i for each of the sources `names`: rows of zeros are unknown."""
         empty = [~part.any(axis=1) for part in parts]
         rows = np.flatnonzero(np.all(empty, axis=0)) if parts else np.arange(len(hierarchy))
@@ -186,7 +192,9 @@ def _load_one(spec: str) -> VectorSource:
     return WordVectors.load(f"{file}#{member}" if member else file, mode)
 
 
-def vectors_from_provenance(saved: Mapping[str, Any], source: str | Path | Callable[[list[str]], Any] | None = None) -> VectorSource:
+def vectors_from_provenance(
+    saved: Mapping[str, Any], source: str | Path | Callable[[list[str]], Any] | None = None
+) -> VectorSource:
     """The source that a provenance describes, unchanged: new classes need vectors in the same space. `source` is the
     file where it lies now, or the callable (code that a bundle names is never run)."""
     name, kind, mode, origin = (saved.get(key, "") for key in ("name", "kind", "mode", "source"))
