@@ -15,10 +15,12 @@ import pytest
 from support.bundles import small_photo
 from unseen.errors import UnseenError
 from unseen.photos import read_photo
-from unseen.photos.inputs import is_input, list_inputs, version_of
+from unseen.photos.inputs import InTable, InTar, is_input, list_inputs, version_of
+from unseen.photos.reading import UnreadablePhoto
 
 pyarrow = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
+fsspec = pytest.importorskip("fsspec")
 
 
 @pytest.fixture
@@ -125,6 +127,10 @@ def test_tables_that_do_not_say_enough(folder, options, says):
         list_inputs(["table.parquet"], **options)
 
 
+def refuse(*_: object, **__: object) -> None:
+    raise ValueError("no ranges here")  # as fsspec does where a server sends whole files only
+
+
 def test_urls(folder, tmp_path, monkeypatch):
     monkeypatch.setattr(SimpleHTTPRequestHandler, "log_message", lambda *_: None)
     handler = partial(SimpleHTTPRequestHandler, directory=str(tmp_path))
@@ -141,6 +147,15 @@ def test_urls(folder, tmp_path, monkeypatch):
         server.shutdown()
     found = list_inputs([f"file://{tmp_path}/photos/*/*.png"])
     assert same(found, [0, 2, 1]) and found == list_inputs([f"file://{tmp_path}/photos/"])
+    monkeypatch.setattr(fsspec.get_filesystem_class("memory"), "_open", refuse)
+    with pytest.raises(UnseenError, match=r"memory://shard.tar: cannot be read \(ValueError: no ranges here\)"):
+        list_inputs(["memory://shard.tar"])
+    for source in (
+        InTar("1.png", "memory://shard.tar", 0, 9, ""),
+        InTable("1.png", "memory://t.parquet", "image", 0, 0, ""),
+    ):
+        with pytest.raises(UnreadablePhoto, match=r"1.png: cannot be read from memory://.* \(no ranges here\)"):
+            read_photo(source)
     with pytest.raises(UnseenError, match="nowhere://x"):
         list_inputs(["nowhere://x/*.png"])
     with pytest.raises(UnseenError, match="photos are read from disk, not from the web"):

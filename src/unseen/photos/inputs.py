@@ -76,8 +76,8 @@ class InTar:
             with _open(self.tar) as file:
                 file.seek(self.start)
                 content = file.read(self.size)
-        except UnseenError as error:
-            raise UnreadablePhoto(self.name, str(error)) from None
+        except Exception as error:  # each protocol has its own
+            raise UnreadablePhoto(self.name, f"cannot be read from {self.tar} ({error}).") from None
         if len(content) < self.size:
             raise UnreadablePhoto(self.name, "the tar file ends before the photo does.")
         return content
@@ -97,7 +97,7 @@ class InTable:
     def read(self) -> bytes:
         try:
             value = _read_group(self.table, self.version, self.column, self.group)[self.row].as_py()
-        except (UnseenError, OSError, ValueError, IndexError) as error:
+        except Exception as error:
             raise UnreadablePhoto(self.name, f"cannot be read from {self.table} ({error}).") from None
         value = value.get("bytes") if isinstance(value, dict) else value
         if value is None:
@@ -118,7 +118,7 @@ def list_inputs(
     """
     items: dict[str, Item] = {}
     for place in places:
-        for item in _list(place, column, key):
+        for item in _reachable(place, _list(place, column, key)):
             before = items.setdefault(item.name, item)
             if before.source != item.source:
                 raise UnseenError(
@@ -126,6 +126,17 @@ def list_inputs(
                     "choose another column for them (key), or label the inputs one by one."
                 )
     return list(items.values())
+
+
+def _reachable(place: str | os.PathLike[str], items: Iterator[Item]) -> Iterator[Item]:
+    try:
+        yield from items
+    except UnseenError:
+        raise
+    except Exception as error:  # each protocol has its own
+        if is_url(os.fspath(place)):
+            raise UnseenError(f"{place}: cannot be read ({type(error).__name__}: {error})") from None
+        raise
 
 
 def is_input(place: Any) -> bool:
