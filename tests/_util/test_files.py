@@ -144,6 +144,22 @@ def test_a_file_that_is_taken_for_dead_before_it_is_locked_is_made_again(tmp_pat
     assert len(taken) == 1 and (tmp_path / "file").read_bytes() == b"new"
 
 
+def test_a_folder_that_is_removed_before_it_is_opened_is_made_again(tmp_path, monkeypatch):
+    """Its name is there before its lock can be: another process may take it for dead."""
+    real, removed = os.open, []
+
+    def open_late(path, *flags):
+        if not removed and Path(path).is_dir() and Path(path).name.startswith(".unseen-"):
+            removed.append(path)
+            os.rmdir(path)
+        return real(path, *flags)
+
+    monkeypatch.setattr(files.os, "open", open_late)
+    with replacing_folder(tmp_path / "folder") as folder:
+        (folder / "a").write_bytes(b"new")
+    assert removed and (tmp_path / "folder" / "a").read_bytes() == b"new"
+
+
 def test_a_link_stays_and_what_it_leads_to_is_replaced(tmp_path):
     (tmp_path / "file").write_bytes(b"old")
     (tmp_path / "link").symlink_to("file")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 
 import pytest
 from rich.markup import escape
@@ -43,10 +44,24 @@ def test_all_consoles_of_the_package_are_safe():
     assert all(isinstance(console, SafeConsole) for console in (stdout, stderr, progress_console))
 
 
-@pytest.mark.parametrize("text", ["=1+1", "+1", "-x", "@a", "\tx", "\rx", "'=1", "''-", "'a", "okapi", "", "'"])
+@pytest.mark.parametrize(
+    "text", ["=1+1", "+1", "-x", "@a", "\tx", "\rx", "'=1", "''-", "'a", "okapi", "", "'", "\n=1", "＝1"]
+)
 def test_cells_that_begin_a_formula_come_back(text):
     (cell,) = next(csv.reader(io.StringIO(to_csv([[text]]), newline="")), [""])
-    assert not cell.startswith(tuple("=+-@\t\r")) and csv_text(cell) == text
+    assert not cell.startswith(tuple("=+-@\t\r\n＝＋－＠")) and csv_text(cell) == text
+
+
+@pytest.mark.parametrize("table", ['[info]\n"a\\u001b]52;c;cm0=\\u0007" = 1\n', "no TOML"])
+def test_a_configuration_that_is_refused_is_safe_to_show(tmp_path, table):
+    from typer.testing import CliRunner
+
+    from unseen.cli.app import app
+
+    (file := tmp_path / "config\x1b]52;c;cm0=\a.toml").write_text(table)
+    done = CliRunner().invoke(app, ["--config", str(file), "info"])
+    assert done.exit_code == 2 and "\\u001b]52" in re.sub(r"[\s│]", "", done.output)
+    assert "\x1b]52" not in done.output and "\a" not in done.output
 
 
 def test_numbers_stay_numbers():

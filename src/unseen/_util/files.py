@@ -113,10 +113,15 @@ def _create(folder: Path, is_folder: bool) -> tuple[Path, int]:
         if is_folder:
             temporary.mkdir()
         flags = os.O_RDONLY if is_folder else os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0)
-        descriptor = os.open(temporary, flags, 0o666)
+        try:
+            descriptor = os.open(temporary, flags, 0o666)
+        except FileNotFoundError:
+            if not is_folder:
+                raise
+            continue  # another process took it for dead before it was locked
         if _lock(descriptor) is not False and temporary.exists():
             return temporary, descriptor
-        os.close(descriptor)  # another process locked it first, taking it for dead
+        os.close(descriptor)  # so too here
 
 
 def _remove_dead(folder: Path) -> None:

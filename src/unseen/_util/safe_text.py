@@ -13,7 +13,9 @@ from rich.segment import Segment
 
 # All but tab and line feed: colours, cursor, clipboard and title of a terminal, and the direction of writing.
 CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-FORMULA = re.compile(r"'*[=+\-@\t\r]")  # after any apostrophes that are there, so that `csv_text` has one answer
+FORMULA = re.compile(
+    r"'*[=+\-@\t\r\n＝＋－＠]"
+)  # after any apostrophes that are there, so that `csv_text` has one answer
 
 
 def visible(text: str) -> str:

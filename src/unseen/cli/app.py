@@ -116,12 +116,12 @@ def read_config(path: Path | None) -> dict[str, Any]:
     try:
         stated = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise typer.BadParameter(
-            f"{path}: cannot be read as TOML: {getattr(error, 'strerror', None) or error}"
-        ) from None
+        why = f"{path}: cannot be read as TOML: {getattr(error, 'strerror', None) or error}"
+        raise typer.BadParameter(visible(why)) from None  # Typer has a console of its own
     for name, value in stated.items():
         if isinstance(value, dict) and name not in COMMANDS:
-            raise typer.BadParameter(f"{path}: there is no command [{name}]; there are: {', '.join(COMMANDS)}")
+            why = f"{path}: there is no command [{name}]; there are: {', '.join(COMMANDS)}"
+            raise typer.BadParameter(visible(why))
     return stated
 
 
@@ -146,7 +146,8 @@ def find_defaults(command: Any, way: tuple[str, ...], stated: dict[str, Any], fi
     unknown = sorted(key for key in table if key not in known) if table is not stated else []
     if unknown:
         there = ", ".join(sorted(known))
-        raise typer.BadParameter(f"{file}: [{'.'.join(way)}] has no option {unknown[0]}; there are: {there}")
+        why = f"{file}: [{'.'.join(way)}] has no option {unknown[0]}; there are: {there}"
+        raise typer.BadParameter(visible(why))
     return defaults
 
 

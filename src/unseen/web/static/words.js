@@ -71,7 +71,7 @@ export const namesOf = (text) => [
 export function toCsv(rows) {
   const cell = (value) => {
     const text = String(value ?? "");
-    const safe = /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
+    const safe = /^[=+\-@\t\r\n＝＋－＠]/.test(text) ? `'${text}` : text;
     return /[",\n\r]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
   };
   return `${rows.map((row) => row.map(cell).join(",")).join("\r\n")}\r\n`;
