@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +32,7 @@ from unseen.errors import UnseenError
 from unseen.export import _hierarchy, _verdict_rule, export
 from unseen.hierarchy.core import Hierarchy
 from unseen.model import Model
+from unseen.networks.base import Network
 from unseen.photos.transforms import PhotoTransform
 
 PHOTOS = [small_photo(seed) for seed in range(3)]
@@ -45,9 +47,9 @@ def without_npm(monkeypatch):
     monkeypatch.setattr("unseen.export_web.read_runtime", lambda: RUNTIME)
 
 
-def calibrated_model() -> Model:
-    bundle = small_bundle("kin").change(calibration=CalibrationRecord(0.0, 0.5, probability=NUMBERS))
-    return Model(bundle, small_network(), device="cpu")
+def calibrated_model(network: Network | None = None, **numbers) -> Model:
+    network, record = network or small_network(), CalibrationRecord(0.0, 0.5, probability=replace(NUMBERS, **numbers))
+    return Model(small_bundle("kin", network=network).change(calibration=record), network, device="cpu")
 
 
 # -- the folder ----------------------------------------------------------------------------------------------------

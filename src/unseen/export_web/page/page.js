@@ -119,7 +119,7 @@ function show({ verdict, guesses, calibrated, seconds }) {
   say(
     element("div", { class: `verdict verdict-${level}` }, heading, better, rough),
     element("ol", { class: "answers", "aria-label": "Best guesses" }, ...rows),
-    element("p", { class: "soft took", "data-seconds": String(seconds) }, `Looked at on this device in ${seconds.toFixed(seconds < 1 ? 2 : 1)} s.`),
+    element("p", { class: "soft took", "data-seconds": String(seconds) }, `Named on this device in ${seconds.toFixed(seconds < 1 ? 2 : 1)} s.`),
   );
   tell(`${current.name}: ${verdictText(verdict)}. Best guess: ${best?.title ?? "none"}`);
 }
