@@ -255,7 +255,7 @@ def test_a_network_of_timm_with_local_weights_goes_there_and_back(timm, tmp_path
 
 
 def test_mistakes_are_told(model, tmp_path):
-    with pytest.raises(UnseenError, match="no export to 'tflite'; there are: onnx, torch, timm"):
+    with pytest.raises(UnseenError, match="no export to 'tflite'; there are: onnx, torch, timm, web"):
         export(model, "tflite", tmp_path / "m")
     with pytest.raises(UnseenError, match="is not a network of timm: export it to torch or onnx"):
         export(model, "timm", tmp_path / "m")

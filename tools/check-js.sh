@@ -1,5 +1,5 @@
 #!/bin/sh
-# The page's JavaScript: lint, types (tsc --checkJs) and unit tests (node --test). It needs no build, only these checks
+# The pages' JavaScript: lint, types (tsc --checkJs) and unit tests (node --test). They need no build, only these checks
 # do: their packages go into a cache folder. Without node or npm they are skipped.
 set -e
 cd "$(dirname "$0")/.."
@@ -18,7 +18,8 @@ if ! cmp -s tests/js/package.json "$cache/package.json"; then
     }
 fi
 if [ -d "$cache/node_modules/typescript" ]; then
-    "$cache/node_modules/.bin/oxlint" --quiet -c tests/js/oxlint.json src/unseen/web/static/*.js tests/js/*.js
+    "$cache/node_modules/.bin/oxlint" --quiet -c tests/js/oxlint.json \
+        src/unseen/web/static/*.js src/unseen/export_web/page/*.js tests/js/*.js
     "$cache/node_modules/.bin/tsc" -p tests/js/tsconfig.json
 fi
 node --test tests/js/

@@ -1,9 +1,10 @@
-"""Export to ONNX, torch or timm: one file that runs without `unseen`.
+"""Export to ONNX, torch, timm or the browser: what runs without `unseen`.
 
 onnx     photos B x 3 x H x W (RGB, 0..255) -> scores and probabilities, both B x C; labels, hierarchy, calibration and
          photo transform in the file's metadata
 torch    the network's state dict with its last layer grown to the chosen classes, as safetensors
 timm     a folder that timm.create_model("local-dir:FOLDER", pretrained=True) loads, with the label names
+web      a folder with a page that runs the model in the browser, behind any web server; see `unseen.export_web`
 """
 
 from __future__ import annotations
@@ -25,9 +26,10 @@ from unseen._util.files import replacing_folder, write_atomically
 from unseen._util.names import how_to_install
 from unseen.answers.prior import ColumnPrior
 from unseen.answers.probability import DOUBT, SHARPNESS, UNCALIBRATED, log_probabilities, measure_spread, way_up
-from unseen.answers.words import words_of
+from unseen.answers.words import training_in_words, words_of
 from unseen.bundle.records import CONFIDENCES, ProbabilityNumbers
 from unseen.errors import UnseenError
+from unseen.export_web import read_runtime, web_folder
 from unseen.hierarchy.core import Hierarchy
 from unseen.methods.projections import Append1, Linear
 from unseen.networks.onnx_network import OnnxModule
@@ -36,7 +38,8 @@ from unseen.photos.transforms import PhotoTransform
 if TYPE_CHECKING:
     from unseen.model import Model
 
-KINDS = ("onnx", "torch", "timm")
+KINDS = ("onnx", "torch", "timm", "web")
+FOLDERS = ("timm", "web")
 OPSET = 18
 ANSWERS = ["scores", "probabilities"]
 TOLERANCE = {False: 1e-4, True: 0.05}  # fp32, fp16: how far ONNX may be from torch, as a share of the largest score
@@ -64,6 +67,7 @@ class FeatureScorer(nn.Module):
 
     classes: Tensor
     head: Tensor
+    offset: Tensor
 
     def __init__(self, model: Model, rows: np.ndarray):
         super().__init__()
@@ -80,7 +84,8 @@ class FeatureScorer(nn.Module):
         self.climb = torch.from_numpy(above), torch.from_numpy(way)
         self.order = torch.from_numpy(np.argsort(np.concatenate([np.flatnonzero(seen), np.flatnonzero(~seen)])))
         self.register_buffer("classes", torch.tensor(bundle.solution.classifiers[rows].T, dtype=torch.float32))
-        self.register_buffer("head", torch.tensor(bundle.head.T, dtype=torch.float32))
+        self.register_buffer("head", torch.tensor(bundle.head[:, :-1].T, dtype=torch.float32))
+        self.register_buffer("offset", torch.tensor(bundle.head[:, -1], dtype=torch.float32))
 
     def forward(self, features: Tensor) -> tuple[Tensor, Tensor]:
         features = features.float()
@@ -93,7 +98,7 @@ class FeatureScorer(nn.Module):
         if self.numbers is None:
             shifted = self.prior.shift(torch.cat([seen, unseen], dim=1), len(self.seen))[:, self.order]
             return torch.softmax(shifted * (SHARPNESS / measure_spread(shifted)), dim=1)
-        logits = features @ self.head[:-1] + self.head[-1]
+        logits = features @ self.head + self.offset
         logs = log_probabilities(self.numbers, logits, seen, unseen, self.heads, self.climb, self.prior.common)
         return self.prior.weigh(torch.cat(logs, dim=1))[:, self.order].exp()
 
@@ -113,11 +118,12 @@ class PhotoScorer(nn.Module):
 def export(
     model: Model, kind: str, out: str | Path, candidates: str | Sequence[str] = "any", half: bool = False
 ) -> dict[str, Any]:
-    """Write one file (or for timm a folder) for C chosen classes; returns what was written, and how far it was checked.
+    """Write one file (for timm and web a folder) for C chosen classes; returns what was written, and how far it was
+    checked.
 
     Args:
         model: From `unseen.load`.
-        kind: onnx, torch or timm.
+        kind: onnx, torch, timm or web.
         out: The file or folder to write, which must not exist.
         candidates: Ids, or the name of a list such as any, unseen or hops:2; see `unseen.answers.candidates`.
         half: Store the weights in 16 bits; they are computed with in 32 bits again, wherever the file is read.
@@ -136,8 +142,8 @@ def export(
     if out.exists():
         raise UnseenError(f"{out} exists: choose another name")
     rows = _answered(model, candidates)
-    files, checked = {"onnx": _to_onnx, "torch": _to_torch, "timm": _to_timm}[kind](model, rows, half)
-    if kind == "timm":
+    files, checked = {"onnx": _to_onnx, "torch": _to_torch, "timm": _to_timm, "web": _to_web}[kind](model, rows, half)
+    if kind in FOLDERS:
         with replacing_folder(out) as folder:
             for name, content in files.items():
                 (folder / name).write_bytes(content)
@@ -357,3 +363,15 @@ def _to_timm(model: Model, rows: np.ndarray, half: bool) -> Written:
     }
     about = json.dumps(config, indent=1, ensure_ascii=False).encode()
     return {"model.safetensors": save(state, {"format": "pt"}), "config.json": about}, {"architecture": architecture}
+
+
+# -- the browser ---------------------------------------------------------------------------------------------------
+
+
+def _to_web(model: Model, rows: np.ndarray, half: bool) -> Written:
+    """The network is stored in 16 bits whatever `half` says, and its classifiers in 8."""
+    read_runtime()  # before the long work: it may be missing
+    bundle = model.bundle
+    taught = [bundle.taught[bundle.ids[row]].photos if bundle.ids[row] in bundle.taught else 0 for row in rows]
+    trainings = map(training_in_words, bundle.is_seen[rows], bundle.is_novel[rows], taught)
+    return web_folder(_to_onnx(model, rows, half=True)[0]["onnx"], list(trainings))

@@ -497,7 +497,7 @@ class Model:
         self.replace_bundle(teach.forget(self.bundle, [self.bundle.hierarchy.resolve(name)]))
 
     def export(self, kind: str, out: str | Path, candidates: Names = "any", half: bool = False) -> dict[str, Any]:
-        """Write the model for elsewhere: onnx, torch or timm; `unseen.export` has the details."""
+        """Write the model for elsewhere: onnx, torch, timm or web; `unseen.export` has the details."""
         from unseen.export import export
 
         return export(self, kind, out, candidates, half)

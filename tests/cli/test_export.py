@@ -32,7 +32,7 @@ def test_onnx_for_people(here, unseen):
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (("--to", "tflite"), "no export to 'tflite'; there are: onnx, torch, timm"),
+        (("--to", "tflite"), "no export to 'tflite'; there are: onnx, torch, timm, web"),
         (("--to", "timm"), "cli_networks:build is not a network of timm"),
         (("--to", "torch", "--candidates", "none"), "no candidates named 'none'"),
     ],

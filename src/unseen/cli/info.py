@@ -179,22 +179,26 @@ def cache(
     unseen export my-bundle --to onnx --out model.onnx
     unseen export my-bundle --to torch --candidates subtree:feline --out felines.safetensors
     unseen export my-bundle --to timm --out my-timm-model --half
+    unseen export my-bundle --to web --out my-page
     """,
 )
 def export(
     bundle: options.Bundle,
-    to: Annotated[str, Option(help="onnx, torch or timm.")],
-    out: Annotated[Path, Option(help="The file to write; for timm, a folder.")],
+    to: Annotated[str, Option(help="onnx, torch, timm or web.")],
+    out: Annotated[Path, Option(help="The file to write; for timm and web, a folder.")],
     candidates: Annotated[str, Option(help=f"Which classes: {options.CANDIDATES_HELP}")] = "any",
-    half: Annotated[bool, Option("--half", help="Store weights as fp16.")] = False,
+    half: Annotated[bool, Option("--half", help="Store weights as fp16; web always does.")] = False,
     trust_code: options.TrustCode = False,
     json_: JsonFlag = False,
 ) -> None:
-    """Write network and classes as one file that needs no unseen to run."""
+    """Write network and classes as one file that needs no unseen to run; for web, as a page for the browser."""
     from unseen.model import load
 
     result = load(bundle, device="cpu", trust_code=trust_code).export(to, out, candidates, half)
     done = f"[bold]{escaped(result['out'])}[/bold]: {result['classes']:,} classes, {result['bytes'] / 1e6:.1f} MB"
     if "max_difference" in result:
         done += f", agrees with torch to {result['max_difference']:.1e} of the largest score"
+    if "rounding" in result:
+        done += f", rounding moves no probability by more than {result['rounding']:.1e} on a test picture\n"
+        done += f"Try it: python -m http.server --directory {escaped(result['out'])}"
     emit(result, json_, lambda: stdout.print(done))
