@@ -92,7 +92,7 @@ def run(app: Any, bound: socket.socket, workers: int = 1, grace: int = 30) -> No
 
 
 def _allow_files(number: int) -> None:
-    """Let this process have so many open at a time, or as many as the system allows: many allow 1,024 at first."""
+    """Raise the number of files that this process may have open, as far as the system allows: many begin with 1,024."""
     if resource is not None:
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         most = number if hard == resource.RLIM_INFINITY else min(number, hard)

@@ -247,7 +247,7 @@ class Service:
     def rank(
         self, view: View, photos: Sequence[tuple[str, Remembered]], options: RankOptions, watch: Sequence[str] = ()
     ) -> list[dict[str, Any]]:
-        """Answers for remembered photos; some at a time, so that other requests have their turn between them."""
+        """Answers for remembered photos, in chunks, so that other requests have their turn between them."""
         if len(photos) * options.k > MAX_RANKED_LABELS:
             what = f"{options.k} labels for each of {len(photos)} photos are too many"
             raise Refused(422, f"{what}: ask for {MAX_RANKED_LABELS:,} in all, or in several requests.")
