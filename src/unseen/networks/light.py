@@ -6,6 +6,7 @@ checksum of its weights. A translation that is missing, damaged or not to be run
 
 from __future__ import annotations
 
+import hashlib
 import io
 import logging
 import warnings
@@ -27,6 +28,7 @@ OPSET = 18
 logger = logging.getLogger(__name__)
 CLOSE = 1e-4  # of the largest feature: how far a translation may be from the network
 NEEDED = ("onnx", "onnxruntime")
+DIGITS = 64  # of SHA-256, before the model in its file
 
 
 class LightNetwork:
@@ -43,21 +45,31 @@ class LightNetwork:
 
 
 def _place(checksum: str) -> Path:
-    return cache_folder() / "networks" / f"{checksum}.onnx"
+    return cache_folder() / "networks" / checksum
+
+
+def _read(checksum: str) -> bytes | None:
+    """The translation that is kept, behind its own checksum; None if there is none, or it is damaged."""
+    try:
+        content = _place(checksum).read_bytes()
+    except OSError:
+        return None
+    model = content[DIGITS:]
+    return model if hashlib.sha256(model).hexdigest().encode() == content[:DIGITS] else None
 
 
 def find_light(checksum: str, transform: PhotoTransform, num_features: int) -> LightNetwork | None:
     """The translation of the network with these weights; None if there is none that works here."""
-    place = _place(checksum)
-    if not place.is_file() or find_spec("onnxruntime") is None:
+    model = _read(checksum) if find_spec("onnxruntime") else None
+    if model is None:
         return None
     try:
-        return LightNetwork(_session(place), transform, num_features)
+        return LightNetwork(_session(model), transform, num_features)
     except Exception:  # onnxruntime has no common base for its errors; torch does as well
         return None
 
 
-def _session(model: Path | bytes) -> Any:
+def _session(model: bytes) -> Any:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -72,8 +84,7 @@ def keep_light(network: Network) -> bool:
 
     from unseen.networks.base import ConvNet
 
-    place = _place(network.checksum)
-    if place.exists():
+    if _read(network.checksum) is not None:
         return True
     if not isinstance(network.module, ConvNet) or not all(map(find_spec, NEEDED)):
         return False
@@ -88,6 +99,7 @@ def keep_light(network: Network) -> bool:
 
     logger.info("First use: getting %s ready for onnxruntime, so that the next photo needs no torch", network.name)
     written: Any = io.BytesIO()
+    kept = False
     side = network.transform.size
     probe = torch.rand(2, 3, side, side, generator=torch.Generator().manual_seed(0))
     names: Any = {"input_names": ["photos"], "output_names": ["features"], "dynamic_axes": {"photos": {0: "batch"}}}
@@ -95,10 +107,13 @@ def keep_light(network: Network) -> bool:
         with torch.no_grad(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch's newer exporter takes seven times as long
             torch.onnx.export(Features().cpu(), (probe,), written, **names, opset_version=OPSET, dynamo=False)
-        light = LightNetwork(_session(written.getvalue()), network.transform, network.num_features)
+        model = written.getvalue()
+        light = LightNetwork(_session(model), network.transform, network.num_features)
         features, expected = light.features_of(probe.numpy()), network.features_of(probe.numpy())
-        if np.abs(features - expected).max() <= CLOSE * np.abs(expected).max():
-            write_atomically(place, written.getvalue())
+        kept = bool(np.abs(features - expected).max() <= CLOSE * np.abs(expected).max())
+        if kept:
+            write_atomically(_place(network.checksum), hashlib.sha256(model).hexdigest().encode() + model)
     except Exception as error:  # of torch's exporter, of onnxruntime, or a full disk: torch does as well
+        kept = False
         logger.debug("%s is not ready for onnxruntime: %s", network.name, error)
-    return place.exists()
+    return kept
