@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from types import SimpleNamespace
 from typing import Any
 
@@ -229,3 +230,17 @@ def test_what_is_evaluated_by_default():
     assert default_candidates(own) == "unseen&leaves"  # citrus and berry are headings
     names = {own.ids[row] for row in resolve_candidates(own, default_candidates(own))}
     assert names == {"lemon", "raspberry"}
+
+
+def test_an_ambiguous_chain_is_refused_quickly():
+    """`young-person` is one part and also `young` minus `person`: reading must not try every combination."""
+    hierarchy = Hierarchy.from_edges([("young person", "person"), ("young", "animal"), ("person", "animal")])
+    for count in (40, 150):
+        started = time.process_time()
+        with pytest.raises(UnseenError, match="zzqq"):
+            meant("subtree:zzqq" + "-subtree:young-person" * (count // 2), hierarchy, ["young"], hierarchy.ids)
+        assert time.process_time() - started < 1
+    with pytest.raises(UnseenError, match="more than 200"):
+        meant("subtree:zzqq" + "-seen" * 300, hierarchy, ["young"], hierarchy.ids)
+    with pytest.raises(UnseenError, match="hops:N"):
+        meant("hops:" + "9" * 5000, hierarchy, ["young"], hierarchy.ids)

@@ -5,8 +5,10 @@ plants."""
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
@@ -40,6 +42,7 @@ never below it, but for those that the network was trained on, unless someone as
 
 Operation: TypeAlias = Literal["+", "&", "-"]
 _OPERATIONS: tuple[Operation, ...] = get_args(Operation)
+MOST_OPERATIONS = 200
 
 
 def paper_list(name: str) -> list[str]:
@@ -86,17 +89,22 @@ def parse_candidates(bundle: Bundle, spec: str, files: bool = True) -> list[tupl
     """What is joined by +, & and -, from left to right. One of these characters inside a name or a file's name joins
     nothing: 2-hops, a+b.txt. Without `files`, none is looked for."""
 
+    hierarchy = bundle.hierarchy
+
+    @cache
     def is_part(text: str) -> bool:
         kind, colon, argument = text.partition(":")
         if colon and kind == "hops":
             return argument.isdecimal()
         if colon and kind == "subtree":
-            try:
-                return bool(find_node(bundle.hierarchy, argument))
-            except UnseenError:
-                return False
-        return text in WORDS or (files and bool(text) and Path(text).is_file())
+            return argument in hierarchy or bool(hierarchy.named(argument))
+        return text in WORDS or (files and bool(text) and os.path.isfile(text))
 
+    if sum(map(spec.count, _OPERATIONS)) > MOST_OPERATIONS:
+        raise UnseenError(
+            f"{spec[:40]}...: more than {MOST_OPERATIONS} of the characters + & - in one set of candidates. "
+            "Write the ids into a file, one per line, and name the file."
+        )
     parts = _split(spec.strip(), is_part)
     if parts is None:
         unknown = _first_unknown(spec.strip(), is_part)
@@ -109,14 +117,21 @@ def parse_candidates(bundle: Bundle, spec: str, files: bool = True) -> list[tupl
 
 def _split(text: str, is_part: Callable[[str], bool]) -> list[tuple[Operation, str]] | None:
     """Sets and how each is joined to those before it; the last one as long as possible. None: not understood."""
-    if is_part(text):
-        return [("+", text)]
-    for at, operation in enumerate(text):
-        if operation in _OPERATIONS and is_part(last := text[at + 1 :].strip()):
-            before = _split(text[:at].strip(), is_part)
-            if before is not None:
-                return [*before, (operation, last)]
-    return None
+
+
+    @cache  # each beginning is read once: without this, k ambiguous parts would take 2^k steps
+    def split(text: str) -> tuple[tuple[Operation, str], ...] | None:
+        if is_part(text):
+            return (("+", text),)
+        for at, operation in enumerate(text):
+            if operation in _OPERATIONS and is_part(last := text[at + 1 :].strip()):
+                before = split(text[:at].strip())
+                if before is not None:
+                    return (*before, (operation, last))
+        return None
+
+    parts = split(text)
+    return None if parts is None else list(parts)
 
 
 def _first_unknown(spec: str, is_part: Callable[[str], bool]) -> str:
@@ -162,7 +177,7 @@ def _resolve_part(bundle: Bundle, spec: str | Sequence[str], folder: Sequence[st
             raise UnseenError("the candidates 'folder' are the classes of the photos that are evaluated: not here")
         return np.sort(hierarchy.indices(folder))
     if kind == "hops":
-        if not argument.isdecimal() or int(argument) < 1:
+        if not argument.isdecimal() or len(argument) > 9 or int(argument) < 1:
             raise UnseenError(f"hops:N takes an integer of at least 1, not {argument!r}")
         within = hierarchy.indices(hierarchy.within_hops(bundle.seen_ids, int(argument)))
         return np.sort(within[is_class[within] & ~seen[within]])

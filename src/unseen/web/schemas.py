@@ -32,7 +32,7 @@ BUNDLE_HELP = "Which of the served bundles, by name; without it the first one."
 MAX_AMONG = 20_000  # characters of a list
 Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME, pattern=SHOWN_ONLY)]
 Token = Annotated[str, Field(max_length=64, description="From /api/classify.", examples=["Zb2m3n5Xk0aM1yqRzj0X1w"])]
-Candidates = Annotated[str, Field(pattern=CANDIDATES, description=CANDIDATES_HELP, examples=["unseen"])]
+Candidates = Annotated[str, Field(pattern=CANDIDATES, max_length=500, description=CANDIDATES_HELP, examples=["unseen"])]
 Count = Annotated[int, Field(ge=1, le=MAX_LABELS, description="Labels for each photo.")]
 Confidence = Annotated[float, Field(gt=0, lt=1, description=CONFIDENCE_HELP)]
 Shift = Annotated[float, Field(ge=-1e6, le=1e6, allow_inf_nan=False, description=SHIFT_HELP)]
