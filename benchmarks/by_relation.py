@@ -26,19 +26,19 @@ from typing import Any
 import numpy as np
 
 from pages import kept_words
-from unseen._util.files import write_atomically
-from unseen.answers.candidates import AUTHORS_LISTS
 from unseen.bundle import Bundle
 from unseen.bundle.file import is_bundle
 from unseen.evaluation.protocol import evaluate_lists
-from unseen.features.folders import open_features
 from unseen.hierarchy.core import Hierarchy
 from unseen.methods import get_method, make_method
 from unseen.methods.base import normalise_rows
-from unseen.methods.baselines.structural import distances
 from unseen.methods.graph.training import GraphMethod
+from unseen.methods.structural import distances
 from unseen.model import Model
-from unseen.paper.claims import LEVEL, holm, show_p, sign_flip
+from unseen.naming.candidates import AUTHORS_LISTS
+from unseen.networks.folders import open_features
+from unseen.util.files import write_atomically
+from unseen_lab.tables.claims import LEVEL, holm, show_p, sign_flip
 
 RELATIONS = ("ancestor", "descendant", "sibling", "further")
 METHODS = ("dgp", "sgcn", "kin")

@@ -30,7 +30,7 @@ from statistics import median
 CLASSIFY = """
 import sys, time, resource, json
 import unseen
-from unseen.labelling import label_photos
+from unseen.apps.bulk import label_photos
 model = unseen.load()
 paths = [line for line in open(sys.argv[1]).read().splitlines()]
 model.classify(paths[:2])
@@ -55,7 +55,7 @@ PARTS = ("start", "add", "batch")
 FEATURES = """
 import sys, time, resource, json
 import unseen
-from unseen.features import build_store
+from unseen.networks import build_store
 network = unseen.load_network("efficientnet-lite0")
 spent = lambda: sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
 clock, cpu = time.monotonic(), spent()

@@ -24,17 +24,17 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import rankdata
 
-from unseen._util.run import Run
-from unseen.answers.candidates import AUTHORS_LISTS, paper_list
 from unseen.answers.prior import COMMON, ColumnPrior
-from unseen.features import FeatureStore
 from unseen.hierarchy.core import Hierarchy
 from unseen.methods.base import Problem, normalise_rows
 from unseen.methods.kin import Kin, KinSettings
 from unseen.methods.kin.kin import SPLITS, START, WEIGHTS, Inputs, gather, hidden_branches, principal_part, quality
 from unseen.methods.projections import Append1
+from unseen.naming.candidates import AUTHORS_LISTS, paper_list
+from unseen.networks import FeatureStore
 from unseen.networks.loading import load_network
 from unseen.training.default import DEFAULT_VECTORS
+from unseen.util.run import Run
 from unseen.vectors.class_vectors import ClassVectors, class_vectors, load_vectors
 
 NETWORKS = ("efficientnet-lite0", "efficientnet-lite1", "efficientnet-lite2", "resnet50")

@@ -20,8 +20,6 @@ from PIL import Image
 from torch.nn import functional as F
 
 from figures import main
-from unseen._util.processes import Processes
-from unseen._util.run import Run
 from unseen.bundle import Bundle, NetworkInfo
 from unseen.hierarchy.core import Hierarchy
 from unseen.methods import Solution
@@ -31,6 +29,8 @@ from unseen.networks.loading import load_network
 from unseen.training.photos_data import PhotoSet, open_photo_set
 from unseen.training.settings import FinetuneSettings
 from unseen.training.stage2 import SeenHead, Stage2
+from unseen.util.processes import Processes
+from unseen.util.run import Run
 from unseen.vectors.class_vectors import ClassVectors, Coverage
 
 LEARNING_RATE, MOMENTUM = 1e-4, 0.9

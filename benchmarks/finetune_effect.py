@@ -20,13 +20,13 @@ from pathlib import Path
 import numpy as np
 
 from pages import kept_words
-from unseen._util.files import write_atomically
-from unseen.answers.candidates import AUTHORS_LISTS
 from unseen.evaluation.protocol import evaluate_lists
-from unseen.paper.claims import LEVEL, holm, show_p, sign_flip
-from unseen.paper.levels import LENGTHS, Row, find_level
-from unseen.paper.tables import deviation
-from unseen.paper.trainings import Trainings, try_out
+from unseen.naming.candidates import AUTHORS_LISTS
+from unseen.util.files import write_atomically
+from unseen_lab.tables.claims import LEVEL, holm, show_p, sign_flip
+from unseen_lab.tables.levels import LENGTHS, Row, find_level
+from unseen_lab.tables.tables import deviation
+from unseen_lab.tables.trainings import Trainings, try_out
 
 METHODS = ("dgp", "sgcn", "kin")
 WHOLE = {"freeze_stages": 0, "epochs": 1, "learning_rate": 3e-4}  # the whole network, which takes long

@@ -24,9 +24,8 @@ from pathlib import Path
 
 import numpy as np
 
-from unseen._util.devices import peak_memory_mb
-from unseen._util.run import Run
-from unseen.features.store import (
+from unseen.methods import make_method
+from unseen.networks.store import (
     BLOCK,
     IN_MEMORY,
     Block,
@@ -36,10 +35,11 @@ from unseen.features.store import (
     write_about,
     write_block,
 )
-from unseen.methods import make_method
-from unseen.methods.baselines.photo_classes import CHUNK
 from unseen.training.stage1 import fit_classifiers
+from unseen.util.devices import peak_memory_mb
+from unseen.util.run import Run
 from unseen.vectors.class_vectors import class_vectors
+from unseen_lab.methods.photo_classes import CHUNK
 
 SIZES = (10_000, 100_000, 1_000_000)
 FEATURES, SEEN, CANDIDATES = 1280, 100, 1548  # as EfficientNet-Lite0 has, and as many candidates as 2-hops

@@ -18,10 +18,10 @@ from pathlib import Path
 
 import numpy as np
 
-from unseen._util.devices import peak_memory_mb
-from unseen.errors import UnseenError
 from unseen.hierarchy.core import Hierarchy
 from unseen.hierarchy.paths import graph_of
+from unseen.util.devices import peak_memory_mb
+from unseen.util.errors import UnseenError
 
 
 def random_hierarchy(nodes: int, branching: int = 4, double_parents: float = 0.1, seed: int = 0) -> Hierarchy:

@@ -27,7 +27,7 @@ from pathlib import Path
 import numpy as np
 
 from hierarchy import random_hierarchy
-from unseen._util.devices import peak_memory_mb
+from unseen.util.devices import peak_memory_mb
 
 SIZES = (10_000, 100_000, 1_000_000)
 SEEN, FEATURES = 1000, 1280
@@ -63,7 +63,7 @@ def _seen(ids) -> list[str]:
 
 def check(folder: Path) -> None:
     """`unseen hierarchy check`."""
-    from unseen.cli.app import app
+    from unseen.apps.cli.app import app
 
     with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
         app(["taxonomy", "check", str(folder / "classes.csv"), "--classes", str(folder / "seen.txt"), "--json"])
@@ -177,7 +177,7 @@ def measure(job: tuple[str, str]) -> dict:
 
 
 def draw(results: list[dict], path: Path) -> None:
-    from unseen.paper.plots import drawing
+    from unseen_lab.tables.plots import drawing
 
     with drawing():
         import matplotlib.pyplot as plt

@@ -18,7 +18,6 @@ import torch
 from torch import Tensor
 
 from figures import main
-from unseen._util.run import progress
 from unseen.data import find_asset, imagenet_1k
 from unseen.hierarchy.core import Hierarchy
 from unseen.methods import make_method
@@ -27,6 +26,7 @@ from unseen.methods.graph import reference
 from unseen.methods.graph.adjacency import Adjacency, Field, receptive_field
 from unseen.methods.graph.layers import GraphConvolution, GraphNetwork, MaskSource
 from unseen.methods.graph.training import GraphMethod, Training, half_squares
+from unseen.util.run import progress
 
 METHODS = ("dgp", "sgcn", "gcnz")
 

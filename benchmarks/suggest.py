@@ -18,7 +18,7 @@ from itertools import groupby
 from pathlib import Path
 
 from unseen.hierarchy.core import Hierarchy
-from unseen.vectors.placing import find_head, suggest
+from unseen.naming.placing import find_head, suggest
 
 NAMES = Path(__file__).with_name("everyday-names.csv")
 FRESH = Path(__file__).with_name("fresh-names.csv")

@@ -22,18 +22,18 @@ from pathlib import Path
 
 import numpy as np
 
-from unseen._util.run import Run
-from unseen.answers.candidates import AUTHORS_LISTS, paper_list
 from unseen.bundle.teach import DOUBT, NOISE, Reference, combine, weigh
-from unseen.features import FeatureStore
 from unseen.hierarchy.core import Hierarchy
 from unseen.methods import Method, make_method
 from unseen.methods.base import Problem, normalise_rows
 from unseen.methods.kin import Kin, KinSettings
 from unseen.methods.projections import Append1
+from unseen.naming.candidates import AUTHORS_LISTS, paper_list
+from unseen.networks import FeatureStore
 from unseen.networks.loading import load_network
-from unseen.paper.plots import drawing
+from unseen.util.run import Run
 from unseen.vectors.class_vectors import class_vectors, load_vectors
+from unseen_lab.tables.plots import drawing
 
 NETWORKS = ("efficientnet-lite0", "efficientnet-lite1", "efficientnet-lite2", "resnet50")
 NOISES = (0.5, 1.0, 2.0, 4.0, 8.0)

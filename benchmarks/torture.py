@@ -38,7 +38,7 @@ from torture_points import CRASH, Child, Ended, Image, Points, PowerLoss, lay_ou
 from torture_readers import fuzz, list_readers
 from torture_report import KINDS_OF, Tally
 from unseen.bundle.file import training_folder
-from unseen.errors import UnseenError
+from unseen.util.errors import UnseenError
 
 KINDS = {
     "kill": 8,

@@ -17,15 +17,15 @@ from PIL import Image
 from safetensors.numpy import load_file
 from torch import nn
 
+from unseen.apps.cli.app import app
 from unseen.bundle import Bundle
-from unseen.cli.app import app
-from unseen.errors import UnseenError
-from unseen.features.store import FeatureStore, read_about
 from unseen.networks.base import Network
 from unseen.networks.custom import from_module
-from unseen.paper.levels import load_recipe
+from unseen.networks.store import FeatureStore, read_about
 from unseen.photos.transforms import PhotoTransform
+from unseen.util.errors import UnseenError
 from unseen.vectors.files import load_vector_file, read_cached
+from unseen_lab.tables.levels import load_recipe
 
 NOTHING = "nothing"  # the state of a place where nothing is finished
 NETWORK = "torture_jobs:build"

@@ -22,21 +22,21 @@ from safetensors.numpy import save
 
 from torture_jobs import NETWORK, build, bundle_state, cache_state, digest, store_state
 from torture_points import Child, time_limit
-from unseen._util import arrays as arrays_in_file
-from unseen._util.loop import CHECKPOINT, load_checkpoint, save_checkpoint
-from unseen.answers.candidates import read_ids
+from unseen.apps.bulk import open_labels
+from unseen.apps.cli.options import read_transform
+from unseen.apps.web.view import View
 from unseen.bundle import Bundle
-from unseen.cli.options import read_transform
-from unseen.errors import UnseenError
-from unseen.features.base import read_arrays
 from unseen.hierarchy.core import Hierarchy
-from unseen.labelling import open_labels
 from unseen.model import Model
+from unseen.naming.candidates import read_ids
+from unseen.naming.placing import read_names
+from unseen.networks.features import read_arrays
 from unseen.networks.loading import load_network
 from unseen.photos import read_photo
+from unseen.util import arrays as arrays_in_file
+from unseen.util.errors import UnseenError
+from unseen.util.loop import CHECKPOINT, load_checkpoint, save_checkpoint
 from unseen.vectors.files import parse
-from unseen.vectors.placing import read_names
-from unseen.web.view import View
 
 PER_BATCH = 4000  # inputs for one process; fewer where a look takes long
 PATIENCE = 20  # seconds for one input
@@ -370,8 +370,8 @@ def _uploads(inputs: Path) -> Reader:
 
 
 def _serve(bundle: Path):
-    from unseen.web.app import create_app
-    from unseen.web.service import Service
+    from unseen.apps.web.app import create_app
+    from unseen.apps.web.service import Service
 
     return create_app(Service({"base": Model(Bundle.load(bundle), build())}))
 

@@ -79,8 +79,8 @@ def test_a_model_that_is_changed_two_hundred_times_stays_as_large(no_collector):
 def test_a_server_whose_classes_change_two_hundred_times_stays_as_large(no_collector):
     from fastapi.testclient import TestClient
 
-    from unseen.web.app import create_app
-    from unseen.web.service import Service
+    from unseen.apps.web.app import create_app
+    from unseen.apps.web.service import Service
 
     service = Service({"fruits": fruits()})
     client = TestClient(create_app(service), base_url="http://127.0.0.1:8000")

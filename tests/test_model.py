@@ -16,8 +16,8 @@ from support.bundles import DOG, GIRAFFE, OKAPI, SEEN, ZEBRA, small_bundle, smal
 from unseen.answers.answer import Answer, Unreadable
 from unseen.answers.probability import Verdict
 from unseen.bundle import add
-from unseen.errors import UnseenError
 from unseen.model import Model
+from unseen.util.errors import UnseenError
 
 
 @pytest.fixture(scope="module")

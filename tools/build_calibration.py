@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import common
-from unseen._util.files import sha256
 from unseen.bundle import Bundle
 from unseen.model import Model
 from unseen.training.calibrate import calibrate
 from unseen.training.default import CALIBRATION, default_choices
 from unseen.training.settings import TrainSettings
 from unseen.training.stage1 import train
+from unseen.util.files import sha256
 
 TOLERANCE = 0.02  # relative: other processors round features otherwise
 

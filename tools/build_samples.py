@@ -22,7 +22,7 @@ from pathlib import Path
 from PIL import Image
 
 import common
-from unseen.web import STATIC
+from unseen.apps.web import STATIC
 
 LONG_SIDE = 420  # pixels: sharp on a phone, and more than any network reads
 MOST_BYTES = 40_000

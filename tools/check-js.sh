@@ -19,7 +19,7 @@ if ! cmp -s tests/js/package.json "$cache/package.json"; then
 fi
 if [ -d "$cache/node_modules/typescript" ]; then
     "$cache/node_modules/.bin/oxlint" --quiet -c tests/js/oxlint.json \
-        src/unseen/web/static/*.js src/unseen/export_web/page/*.js tests/js/*.js
+        src/unseen/apps/web/static/*.js src/unseen/export/page/*.js tests/js/*.js
     "$cache/node_modules/.bin/tsc" -p tests/js/tsconfig.json
 fi
 node --test tests/js/

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from unseen._util.files import sha256
+from unseen.util.files import sha256
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 DATA = REPOSITORY / "src" / "unseen" / "data"

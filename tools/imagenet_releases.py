@@ -12,8 +12,8 @@ from __future__ import annotations
 import sys
 import zipfile
 
-from unseen.answers.candidates import paper_list
 from unseen.hierarchy.core import Hierarchy
+from unseen.naming.candidates import paper_list
 
 PERSON = "n00007846"
 LISTS = ("train", "2-hops", "3-hops", "all")

@@ -20,8 +20,8 @@ from mkdocs.structure.pages import Page
 ROOT = Path(__file__).resolve().parents[1]
 MARKER = re.compile(r"<!-- names of: ([a-z_ ]+) -->")
 OUTSIDE = {
-    "assets/icon.svg": "src/unseen/web/static/icon.svg",
-    "images/coffee.jpg": "src/unseen/web/static/samples/coffee.jpg",
+    "assets/icon.svg": "src/unseen/apps/web/static/icon.svg",
+    "images/coffee.jpg": "src/unseen/apps/web/static/samples/coffee.jpg",
     "changelog.md": "CHANGELOG.md",
     "contributing.md": "CONTRIBUTING.md",
 }
@@ -78,7 +78,7 @@ def entries(packages: list[str]) -> str:
 
 def commands() -> str:
     """Every command with its arguments, options and examples, as `--help` has them."""
-    from unseen.cli.app import COMMANDS, load_command
+    from unseen.apps.cli.app import COMMANDS, load_command
 
     return "\n".join(part for name in COMMANDS for part in describe(load_command(name), name))
 

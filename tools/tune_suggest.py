@@ -1,4 +1,4 @@
-"""Choose weights of `unseen.vectors.placing`: on the development half of benchmarks/everyday-names.csv, in lists and
+"""Choose weights of `unseen.naming.placing`: on the development half of benchmarks/everyday-names.csv, in lists and
 alone, and on nouns of WordNet, each hidden in turn with some of its neighbours.
 
 Maximises the mean log of the probability that falls near the true parent (1 for the parent itself, 0.8 one step away,
@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))
 import suggest as benchmark
 from unseen.data import imagenet_21k
 from unseen.hierarchy.core import Hierarchy
-from unseen.vectors.placing import KINDS, WEIGHTS, HeadNoun, Places, find_head, make_atlas
+from unseen.naming.placing import KINDS, WEIGHTS, HeadNoun, Places, find_head, make_atlas
 
 REWARD = np.array([1, 0.8, 0.5])  # by steps from the true parent
 PENALTY = 0.03

@@ -1,12 +1,9 @@
-from ._util.run import Run
 from .answers.answer import Answer, Label, Unreadable
 from .answers.probability import Verdict
+from .apps.bulk import Labeller
 from .bundle.bundle import Bundle
-from .errors import UnseenError
 from .evaluation.protocol import Evaluation
-from .features.store import FeatureStore
 from .hierarchy.core import Hierarchy, Node
-from .labelling import Labeller
 from .methods.base import Method, Problem, Solution
 from .methods.registry import register
 from .model import Model, load, train
@@ -14,8 +11,11 @@ from .networks.base import Network
 from .networks.custom import from_module
 from .networks.linear import from_linear
 from .networks.loading import load_network
+from .networks.store import FeatureStore
 from .photos.transforms import PhotoTransform
 from .training.settings import CalibrateSettings, FinetuneSettings, TrainSettings
+from .util.errors import UnseenError
+from .util.run import Run
 from .vectors.class_vectors import load_vectors
 from .vectors.sources import WordVectors
 

@@ -1,5 +1,5 @@
 """`python -m unseen`, which is also how torchrun starts it."""
 
-from unseen.cli import main
+from unseen.apps.cli import main
 
 main()

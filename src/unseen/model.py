@@ -23,11 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 import numpy as np
 
-from unseen._util.devices import choose_device
-from unseen._util.names import slug
-from unseen._util.run import progress
 from unseen.answers.answer import Answer, Unreadable, answer_features
-from unseen.answers.candidates import default_candidates, resolve_candidates
 from unseen.answers.choice import ListScorer
 from unseen.answers.explain import Explanation, HeatMap, explain, map_heat
 from unseen.answers.photos import (
@@ -44,19 +40,23 @@ from unseen.answers.prior import COMMON, UNIFORM, Prior, PriorLike
 from unseen.answers.probability import CONFIDENCE, check_confidence
 from unseen.answers.scores import Scorer, check_shift
 from unseen.bundle import Bundle, grow, teach
-from unseen.errors import UnseenError
-from unseen.features.base import check_matrix
 from unseen.hierarchy.core import Hierarchy, Node
+from unseen.naming.candidates import default_candidates, resolve_candidates
+from unseen.networks.features import check_matrix
 from unseen.networks.light import LightNetwork, find_light, keep_light
 from unseen.photos.reading import Source, UnreadablePhoto
 from unseen.photos.transforms import PhotoTransform
 from unseen.training.default import DEFAULT_HIERARCHY, DEFAULT_METHOD, DEFAULT_NETWORK, default_bundle
+from unseen.util.devices import choose_device
+from unseen.util.errors import UnseenError
+from unseen.util.names import slug
+from unseen.util.run import progress
 
 if TYPE_CHECKING:
-    from unseen.answers.listing import Entry, Listed
     from unseen.bundle.records import CalibrationRecord, FinetuneRecord
     from unseen.evaluation.protocol import Evaluation
     from unseen.methods import Method
+    from unseen.naming.listing import Entry, Listed
     from unseen.networks.base import Network
     from unseen.training.settings import CalibrateSettings, FinetuneSettings, TrainSettings
 
@@ -279,13 +279,13 @@ class Model:
         ('raspberry', ['lemon', 'raspberry'])
         """
         if isinstance(names, str):
-            from unseen.answers.listing import read_list
+            from unseen.naming.listing import read_list
 
             names = read_list(names)
         key = tuple(names)
         model = self._lists.get(key)
         if model is None:
-            from unseen.answers.listing import find_list  # with scipy, which no photo needs
+            from unseen.naming.listing import find_list  # with scipy, which no photo needs
 
             bundle, listed = find_list(self.bundle, key)
             model = self.with_bundle(bundle)
@@ -336,7 +336,7 @@ class Model:
         return read.matrix
 
     def candidates(self, names: Names = "any", with_seen: bool = False) -> np.ndarray:
-        """Rows of the classes that a photo may be assigned to; see `unseen.answers.candidates` for the names."""
+        """Rows of the classes that a photo may be assigned to; see `unseen.naming.candidates` for the names."""
         return self.scorer(names, with_seen).given
 
     @property
@@ -497,8 +497,8 @@ class Model:
         self.replace_bundle(teach.forget(self.bundle, [self.bundle.hierarchy.resolve(name)]))
 
     def export(self, kind: str, out: str | Path, candidates: Names = "any", half: bool = False) -> dict[str, Any]:
-        """Write the model for elsewhere: onnx, torch, timm or web; `unseen.export` has the details."""
-        from unseen.export import export
+        """Write the model for elsewhere: onnx, torch, timm or web; `unseen.export.to_onnx` has the details."""
+        from unseen.export.to_onnx import export
 
         return export(self, kind, out, candidates, half)
 

@@ -9,8 +9,8 @@ import pytest
 
 from support.bundles import BEAGLE, DOG, HORSE, OKAPI, POODLE, SEEN, ZEBRA, small_bundle
 from unseen.answers.explain import explain
-from unseen.errors import UnseenError
 from unseen.methods.base import normalise_rows
+from unseen.util.errors import UnseenError
 
 
 @pytest.mark.parametrize("method", ["kin", "structural", "conse"])

@@ -9,12 +9,12 @@ from PIL import Image
 from support.bundles import OKAPI, small_bundle, small_network, small_photo
 from support.colours import PARENTS, make_network, models
 from unseen.answers.explain import look_at_cells, points_of_cells
-from unseen.errors import UnseenError
 from unseen.hierarchy.core import Hierarchy
 from unseen.methods.projections import Linear, Unit
 from unseen.model import Model
 from unseen.networks.loading import load_network
 from unseen.training.stage1 import train
+from unseen.util.errors import UnseenError
 
 
 def red_and_blue() -> Image.Image:

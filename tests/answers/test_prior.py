@@ -13,7 +13,7 @@ from unseen import Hierarchy, Model
 from unseen.answers.prior import COMMON, UNIFORM, WEIGHT, ColumnPrior, Prior, commonness
 from unseen.answers.probability import measure_spread, plain_probabilities
 from unseen.answers.scores import MISSED
-from unseen.errors import UnseenError
+from unseen.util.errors import UnseenError
 
 TREE = Hierarchy.from_edges(
     [("poodle", "dog"), ("beagle", "dog"), ("dog", "pet"), ("cat", "pet"), ("guard dog", "dog"), ("guard dog", "tool")]

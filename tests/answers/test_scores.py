@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from unseen.answers import scores as scoring
 from unseen.answers.scores import MISSED, Scorer
-from unseen.errors import UnseenError
+from unseen.util.errors import UnseenError
 
 NO = -np.inf
 LIMITS = {name: getattr(scoring, name) for name in ("CLASSES", "DEPTH", "MATRIX_BUDGET", "SCORES_BUDGET")}

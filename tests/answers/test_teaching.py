@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from support.bundles import OKAPI, POODLE, small_bundle, small_network, small_photo
-from unseen._util.run import Run
-from unseen.errors import UnseenError
 from unseen.model import Model
 from unseen.training.settings import FinetuneSettings
 from unseen.training.stage2 import finetune
+from unseen.util.errors import UnseenError
+from unseen.util.run import Run
 
 
 @pytest.fixture

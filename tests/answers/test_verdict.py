@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from unseen.answers.probability import NodeSums, Verdict, check_confidence, select_verdicts
-from unseen.errors import UnseenError
 from unseen.hierarchy.core import Hierarchy
+from unseen.util.errors import UnseenError
 
 KINDS = {"bird": ["finch", "gull", "owl", "wren"], "fish": ["carp", "eel"], "tool": ["axe", "saw", "awl", "adze"]}
 EDGES = [(kind, top) for top, kinds in KINDS.items() for kind in kinds]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from support.tables import LISTS, TINY, write_level
-from unseen.paper.trainings import Trainings
+from unseen_lab.tables.trainings import Trainings
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 
@@ -15,7 +15,7 @@ BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 @pytest.fixture
 def study(monkeypatch):
     monkeypatch.syspath_prepend(str(BENCHMARKS))
-    monkeypatch.setattr("unseen.answers.candidates.paper_list", lambda name: LISTS[name])
+    monkeypatch.setattr("unseen.naming.candidates.paper_list", lambda name: LISTS[name])
     import finetune_effect
 
     return finetune_effect

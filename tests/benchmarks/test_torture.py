@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from unseen._util.files import replacing_folder, write_atomically
+from unseen.util.files import replacing_folder, write_atomically
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="it forks, and reads /proc")
@@ -127,7 +127,7 @@ def test_a_loss_of_power_leaves_the_old_or_the_new_and_the_new_once_it_is_done(p
 @pytest.mark.slow
 def test_every_command_that_writes_is_among_them(power):
     """Those with an option that names an output; `compare` and `reproduce` write as `report` and `train` do."""
-    from unseen.cli.app import COMMANDS, load_command
+    from unseen.apps.cli.app import COMMANDS, load_command
 
     outputs = {"out", "table", "heatmap"}
     writing = {name for name in COMMANDS if outputs & {parameter.name for parameter in load_command(name).params}}

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from support.bundles import DOG, OKAPI, SEEN, TABBY, small_hierarchy, small_network
-from unseen.errors import UnseenError
+from unseen.util.errors import UnseenError
 
 
 def test_settings_of_another_version_are_reported(bundle):

@@ -17,9 +17,9 @@ from safetensors.numpy import load_file
 from support.bundles import DOG, OKAPI, SEEN
 from unseen.bundle import Bundle, file
 from unseen.bundle.file import bundle_checksum, is_bundle, training_folder
-from unseen.errors import UnseenError
 from unseen.hierarchy.core import Hierarchy
 from unseen.methods.projections import Linear
+from unseen.util.errors import UnseenError
 
 
 def test_what_is_saved_is_what_is_loaded(bundle, kept):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from unseen.errors import UnseenError
+from unseen.util.errors import UnseenError
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 

@@ -23,13 +23,13 @@ from support.bundles import (
 from unseen.bundle import Bundle, grow
 from unseen.bundle.grow import add, already_classes, remove, rename
 from unseen.data import imagenet_1k
-from unseen.errors import UnseenError
-from unseen.features.store import SeenFeatures
 from unseen.hierarchy.core import Hierarchy, Node
 from unseen.methods import make_method
 from unseen.methods.base import normalise_rows
 from unseen.model import Model
 from unseen.networks.loading import load_network
+from unseen.networks.store import SeenFeatures
+from unseen.util.errors import UnseenError
 from unseen.vectors.class_vectors import class_vectors, load_vectors
 
 METHODS = {"kin": {}, "structural": {}, "dgp": {"epochs": 3}, "sgcn": {"epochs": 3}, "gat": {"epochs": 3}}

@@ -9,9 +9,9 @@ from support.bundles import FEATURES, OKAPI, POODLE, SAW, ZEBRA, small_bundle
 from unseen.bundle import Bundle, remove
 from unseen.bundle.records import CalibrationRecord
 from unseen.bundle.teach import NOISE, Photos, Reference, combine, forget, remaining_doubt, shrink, teach, weigh
-from unseen.errors import UnseenError
-from unseen.features.store import SeenFeatures
 from unseen.model import Model
+from unseen.networks.store import SeenFeatures
+from unseen.util.errors import UnseenError
 
 METHODS = {
     "kin": {},

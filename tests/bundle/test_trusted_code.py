@@ -13,11 +13,11 @@ import pytest
 import unseen
 from support.bundles import small_photo
 from support.tiny_network import make_bundle, make_photos
+from unseen.apps.cli.app import COMMANDS, load_command
 from unseen.bundle import Bundle
-from unseen.cli.app import COMMANDS, load_command
-from unseen.errors import UnseenError
 from unseen.model import Model
 from unseen.networks import custom
+from unseen.util.errors import UnseenError
 
 NETWORK = """
 from pathlib import Path

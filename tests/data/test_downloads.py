@@ -9,8 +9,8 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from unseen import data as assets
-from unseen._util.files import cache_folder, sha256
-from unseen.errors import UnseenError
+from unseen.util.errors import UnseenError
+from unseen.util.files import cache_folder, sha256
 
 
 @pytest.fixture

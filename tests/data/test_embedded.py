@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from unseen import data as assets
-from unseen._util.files import sha256
-from unseen.errors import UnseenError
+from unseen.util.errors import UnseenError
+from unseen.util.files import sha256
 
 ROOT = Path(__file__).resolve().parents[2]
 

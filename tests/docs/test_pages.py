@@ -15,7 +15,7 @@ import pytest
 
 import unseen
 from support.command_line import run_command
-from unseen.cli.app import COMMANDS, load_command
+from unseen.apps.cli.app import COMMANDS, load_command
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [

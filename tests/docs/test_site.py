@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import unseen
-from unseen.cli.app import COMMANDS
+from unseen.apps.cli.app import COMMANDS
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[2]

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unseen.answers.scores import MISSED
-from unseen.errors import UnseenError
 from unseen.evaluation import metrics
 from unseen.evaluation.metrics import SeenUnseenCurve, average_hits, class_hits, harmonic_mean, hits, ranking_area
+from unseen.util.errors import UnseenError
 
 
 def counts(scores: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

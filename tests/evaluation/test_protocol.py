@@ -15,15 +15,15 @@ from support.command_line import run_command
 from support.problems import SEEN
 from support.stores import FakeStore
 from unseen.bundle.records import CalibrationRecord
-from unseen.errors import UnseenError
 from unseen.evaluation.metrics import choose_threshold, network_confidence
 from unseen.evaluation.protocol import evaluate
 from unseen.evaluation.table import check_table_path
-from unseen.features import FeatureStore, build_store
 from unseen.methods import Solution
 from unseen.methods.projections import Append1
 from unseen.model import Model
+from unseen.networks import FeatureStore, build_store
 from unseen.photos.transforms import PhotoTransform
+from unseen.util.errors import UnseenError
 
 UNSEEN = ("cat", "poodle", "saw", "pet", "lonely")
 LISTS = {"2-hops": ["cat", "poodle", "pet"], "awa2-test": ["cat", "saw"], "awa2-train": ["beagle", "poodle"]}
@@ -104,7 +104,7 @@ def test_added_seen_classes_compete_but_their_photos_do_not_count(model, photos,
 
 
 def test_named_lists(model, photos, monkeypatch):
-    monkeypatch.setattr("unseen.answers.candidates.paper_list", lambda name: LISTS[name])
+    monkeypatch.setattr("unseen.naming.candidates.paper_list", lambda name: LISTS[name])
     for spec, listed, seen in (
         ("2-hops", LISTS["2-hops"], False),
         ("2-hops+1K", LISTS["2-hops"], True),

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from unseen.errors import UnseenError
 from unseen.hierarchy.core import Hierarchy
+from unseen.util.errors import UnseenError
 
 
 @pytest.fixture

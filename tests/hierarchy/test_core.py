@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unseen.errors import UnseenError
 from unseen.hierarchy.core import Hierarchy, Node
+from unseen.util.errors import UnseenError
 
 
 @st.composite

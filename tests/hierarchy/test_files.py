@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from support.pets import PETS
-from unseen.errors import UnseenError
 from unseen.hierarchy.core import Hierarchy, Node, Sense
 from unseen.hierarchy.files import read_additions
+from unseen.util.errors import UnseenError
 
 # --- CSV --------------------------------------------------------------------------------------------------------------
 

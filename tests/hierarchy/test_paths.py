@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unseen.errors import UnseenError
 from unseen.hierarchy import paths
+from unseen.util.errors import UnseenError
 
 
 @st.composite

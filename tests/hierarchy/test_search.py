@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unseen.errors import UnseenError
 from unseen.hierarchy.core import Hierarchy, Sense
 from unseen.hierarchy.search import near_ids
+from unseen.util.errors import UnseenError
 
 
 def animals() -> Hierarchy:

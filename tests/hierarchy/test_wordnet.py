@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from unseen.data import imagenet_21k
-from unseen.errors import UnseenError
 from unseen.hierarchy import paths
 from unseen.hierarchy.core import Hierarchy, Node
 from unseen.hierarchy.wordnet import check_connected, completed, connecting_nodes, wordnet_gloss
+from unseen.util.errors import UnseenError
 
 
 def test_wordnet():

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { gridFor, lightOf, makeShape, walk } from "../../src/unseen/web/static/shape.js";
+import { gridFor, lightOf, makeShape, walk } from "../../src/unseen/apps/web/static/shape.js";
 
 test("the walk visits every cell once, from each to one beside it", () => {
   for (const [columns, rows] of [[2, 2], [10, 6], [6, 10], [16, 14], [158, 140], [2, 40]]) {

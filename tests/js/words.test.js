@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { namesOf, percent, setWords, shown, tableOf, toCsv, unreadable, verdictText, wayOf } from "../../src/unseen/web/static/words.js";
+import { namesOf, percent, setWords, shown, tableOf, toCsv, unreadable, verdictText, wayOf } from "../../src/unseen/apps/web/static/words.js";
 
 test("characters that hide others are shown", () => {
   setWords({ marks: {}, support: {}, hidden: String.raw`\x00-\x08\x7f-\x84\u202a-\u202e\ufeff` });

@@ -13,8 +13,8 @@ from support.own_methods import forget
 from support.problems import PARENTS, SEEN
 from support.tiny_network import make_photos
 from unseen.bundle import add
-from unseen.errors import UnseenError
 from unseen.methods import method_names
+from unseen.util.errors import UnseenError
 
 METHOD = '''
 from unseen import Method, Solution

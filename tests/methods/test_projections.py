@@ -3,9 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from unseen.errors import UnseenError
 from unseen.methods import projections
 from unseen.methods.projections import Append1, ConvexCombination, Linear, Projection, Unit, from_saved
+from unseen.util.errors import UnseenError
 
 random = np.random.default_rng(0)
 FEATURES = random.normal(size=(7, 5)).astype(np.float32)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from support.own_methods import forget
-from unseen.errors import UnseenError
 from unseen.methods import Method, get_method, method_names, register
+from unseen.util.errors import UnseenError
 
 
 class Lazy(Method):

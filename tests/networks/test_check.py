@@ -8,16 +8,16 @@ import torch
 from PIL import Image
 from torch import nn
 
-from unseen.errors import UnseenError
-from unseen.features.folders import check_folders
-from unseen.features.listing import list_by_class, places
 from unseen.hierarchy.core import Hierarchy
 from unseen.networks.base import Network
 from unseen.networks.check import check_photos, describe_check, describe_photos
 from unseen.networks.custom import from_module
+from unseen.networks.folders import check_folders
 from unseen.networks.linear import from_linear
+from unseen.photos.by_class import list_by_class, places
 from unseen.photos.transforms import PhotoTransform
 from unseen.training.stage1 import train
+from unseen.util.errors import UnseenError
 
 # Shades of grey: a network that was trained on mean 0.5 and deviation 0.5 takes bright for dark otherwise.
 SHADES = {"black": 10, "dim": 90, "bright": 170, "white": 245}

@@ -9,11 +9,11 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from unseen.errors import UnseenError
 from unseen.networks.base import Network
 from unseen.networks.custom import from_module, read_weights
 from unseen.networks.loading import load_network
 from unseen.photos.transforms import PhotoTransform
+from unseen.util.errors import UnseenError
 
 SMALL = PhotoTransform(16)
 IDS = ["cat", "dog", "emu"]

@@ -10,11 +10,11 @@ import pytest
 import torch
 
 from unseen.data import imagenet_1k
-from unseen.errors import UnseenError
 from unseen.networks.base import Network
 from unseen.networks.efficientnet_lite import VARIANTS, EfficientNetLite
 from unseen.networks.loading import load_network
 from unseen.photos import list_photos, read_photo
+from unseen.util.errors import UnseenError
 
 CATS = {"n02123045", "n02123159", "n02123394", "n02123597", "n02124075"}
 

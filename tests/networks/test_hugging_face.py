@@ -10,10 +10,10 @@ import torch
 from PIL import Image
 
 from unseen.data import imagenet_1k
-from unseen.errors import UnseenError
 from unseen.networks.loading import load_network
 from unseen.networks.model_zoos import transform_of
 from unseen.photos.transforms import PhotoTransform
+from unseen.util.errors import UnseenError
 
 IDS = ["cat", "dog", "emu"]
 LABELS = dict(enumerate(IDS))

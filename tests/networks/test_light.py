@@ -11,8 +11,8 @@ import pytest
 
 import unseen
 from support.bundles import small_photo
-from unseen._util.files import cache_folder
 from unseen.networks.light import find_light, keep_light
+from unseen.util.files import cache_folder
 
 ANIMALS = [("n02123045", "cat"), ("n02124075", "cat"), ("n02085620", "dog"), ("n02085782", "dog")]
 ANIMALS += [("wildcat", "cat"), ("wolf", "dog"), ("cat", "animal"), ("dog", "animal")]

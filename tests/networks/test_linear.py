@@ -17,9 +17,9 @@ from sklearn.tree import DecisionTreeClassifier
 
 import unseen
 from support.bundles import FEATURES, small_network, small_photo
-from unseen.errors import UnseenError
 from unseen.networks.linear import NAME, from_linear
 from unseen.networks.loading import load_network
+from unseen.util.errors import UnseenError
 
 IDS = ["cat", "dog", "owl"]
 ANIMALS = unseen.Hierarchy.from_edges(

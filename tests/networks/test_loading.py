@@ -6,9 +6,9 @@ import pytest
 from safetensors.torch import save_file
 
 from unseen.data import imagenet_1k
-from unseen.errors import UnseenError
 from unseen.networks.efficientnet_lite import VARIANTS, EfficientNetLite
 from unseen.networks.loading import load_network
+from unseen.util.errors import UnseenError
 
 
 @pytest.mark.parametrize(

@@ -10,12 +10,12 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from unseen._util.names import how_to_install
 from unseen.data import imagenet_1k
-from unseen.errors import UnseenError
 from unseen.networks.loading import load_network
 from unseen.networks.model_zoos import timm_transform
 from unseen.photos.transforms import PhotoTransform
+from unseen.util.errors import UnseenError
+from unseen.util.names import how_to_install
 
 
 @pytest.fixture(scope="module")

@@ -11,9 +11,9 @@ from torch import nn
 
 import unseen
 from support.bundles import SEEN, small_hierarchy
-from unseen.errors import UnseenError
 from unseen.networks.loading import load_network
 from unseen.photos.transforms import PhotoTransform
+from unseen.util.errors import UnseenError
 
 onnxruntime = pytest.importorskip("onnxruntime")
 SMALL = PhotoTransform(16)

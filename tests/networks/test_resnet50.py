@@ -10,11 +10,11 @@ import torch
 from torch.nn import functional as F
 
 from unseen.data import find_asset
-from unseen.errors import UnseenError
 from unseen.networks.base import Network
 from unseen.networks.loading import load_network
 from unseen.networks.resnet50 import FILE, ResNet50
 from unseen.photos import list_photos
+from unseen.util.errors import UnseenError
 
 TOOLS = Path(__file__).resolve().parents[2] / "tools"
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from unseen.errors import UnseenError
 from unseen.photos import find_photos, list_classes, list_photos
+from unseen.util.errors import UnseenError
 
 
 def test_list_photos_is_sorted_and_streams(tmp_path):

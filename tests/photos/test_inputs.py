@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from support.bundles import small_photo
-from unseen.errors import UnseenError
 from unseen.photos import read_photo
 from unseen.photos.inputs import InTable, InTar, is_input, list_inputs, version_of
 from unseen.photos.reading import UnreadablePhoto
+from unseen.util.errors import UnseenError
 
 pyarrow = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")

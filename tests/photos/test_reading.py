@@ -12,8 +12,8 @@ import pytest
 import torch
 from PIL import Image
 
-from unseen.errors import UnseenError
 from unseen.photos import read_photo
+from unseen.util.errors import UnseenError
 
 
 def gradient(height: int = 40, width: int = 60) -> np.ndarray:

@@ -10,8 +10,8 @@ import pytest
 import torch
 from PIL import Image
 
-from unseen.errors import UnseenError
 from unseen.photos.transforms import PhotoTransform, TrainingTransform
+from unseen.util.errors import UnseenError
 
 
 def noise(width: int, height: int) -> Image.Image:

@@ -10,7 +10,6 @@ import torch
 from PIL import Image
 from torch import nn
 
-from unseen._util.run import Run
 from unseen.bundle import Bundle
 from unseen.hierarchy.core import Hierarchy
 from unseen.networks.base import Network
@@ -18,6 +17,7 @@ from unseen.networks.custom import from_module
 from unseen.photos.transforms import PhotoTransform
 from unseen.training.settings import TrainSettings
 from unseen.training.stage1 import train
+from unseen.util.run import Run
 
 ZEBRA, GIRAFFE, OKAPI, HORSE = "n02391049", "n02439033", "n02439398", "n02374451"
 DOG, BEAGLE, POODLE, TABBY = "n02084071", "n02088364", "n02113335", "n02123045"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from typer.testing import CliRunner
 
-from unseen.cli.app import app
+from unseen.apps.cli.app import app
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from support.tiny_network import build, make_bundle
-from unseen._util.run import Run
 from unseen.bundle import Bundle
 from unseen.model import Model
 from unseen.training.settings import FinetuneSettings
 from unseen.training.stage2 import Stage2, finetune
+from unseen.util.run import Run
 
 QUICK = FinetuneSettings(epochs=3, batch=8, learning_rate=0.02)
 QUICK_OPTIONS = ["--epochs", "3", "--batch", "8", "--learning-rate", "0.02"]

@@ -6,9 +6,9 @@ from collections import Counter
 
 import numpy as np
 
-from unseen.features.store import SeenFeatures
 from unseen.hierarchy.core import Hierarchy
 from unseen.methods.base import Problem, Solution, normalise_rows
+from unseen.networks.store import SeenFeatures
 from unseen.vectors.class_vectors import ClassVectors, Coverage
 
 PARENTS = {

@@ -10,9 +10,9 @@ from contextlib import contextmanager
 
 import uvicorn
 
+from unseen.apps.web.server import ImpatientProtocol, bind
 from unseen.hierarchy.core import Hierarchy
 from unseen.model import Model
-from unseen.web.server import ImpatientProtocol, bind
 
 
 @contextmanager

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from unseen.features.base import FeatureArrays, FeatureBatch
-from unseen.features.store import FeatureStore
+from unseen.networks.features import FeatureArrays, FeatureBatch
+from unseen.networks.store import FeatureStore
 from unseen.photos.transforms import PhotoTransform
 
 QUIET = {"workers": 0, "batch": 4}

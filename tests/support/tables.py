@@ -10,9 +10,9 @@ import numpy as np
 from PIL import Image
 
 from support.problems import PARENTS, SEEN
-from unseen.paper.levels import Lengths, Level, find_level
-from unseen.paper.tables import Reproduction
-from unseen.paper.trainings import Trainings
+from unseen_lab.tables.levels import Lengths, Level, find_level
+from unseen_lab.tables.tables import Reproduction
+from unseen_lab.tables.trainings import Trainings
 
 TINY = Lengths(epochs=2, gcnz_epochs=1, finetune_epochs=1, study_epochs=2, finetune_batch=4)
 LISTS = {

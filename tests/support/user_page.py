@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 
 import unseen
+from unseen.apps.sklearn import ZeroShotClassifier
 from unseen.examples import fruit_network, photo
-from unseen.sklearn import ZeroShotClassifier
 
 
 def own_hierarchy() -> unseen.Hierarchy:

@@ -11,8 +11,8 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 
 from split_seen import split_seen  # noqa: E402
-from unseen.paper.compare import paired_tests, table  # noqa: E402
-from unseen.paper.ranks import read_ranks  # noqa: E402
+from unseen_lab.tables.compare import paired_tests, table  # noqa: E402
+from unseen_lab.tables.ranks import read_ranks  # noqa: E402
 from write_tables import TABLES, Choice, choose, fill, tables_of  # noqa: E402
 
 PAGE = """# Results

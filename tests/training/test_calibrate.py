@@ -13,14 +13,14 @@ from support import tiny_network
 from support.command_line import run_command
 from support.problems import PARENTS, SEEN, make_hierarchy
 from support.stores import FakeStore
-from unseen._util.run import Run
 from unseen.bundle import Bundle
-from unseen.errors import UnseenError
 from unseen.model import Model
 from unseen.training import calibrate as calibration
 from unseen.training.calibrate import calibrate
 from unseen.training.settings import CalibrateSettings, TrainSettings
 from unseen.training.stage1 import train
+from unseen.util.errors import UnseenError
+from unseen.util.run import Run
 from unseen.vectors.class_vectors import load_vectors
 
 HOLDOUT = 0.4  # two of the five seen classes

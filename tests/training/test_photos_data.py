@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from support.problems import SEEN
 from support.tiny_network import SIZE, make_photos, make_shards
-from unseen.errors import UnseenError
 from unseen.hierarchy.core import Hierarchy
 from unseen.photos.transforms import PhotoTransform
 from unseen.training.photos_data import (
@@ -26,6 +25,7 @@ from unseen.training.photos_data import (
     open_photo_set,
     split_off_validation,
 )
+from unseen.util.errors import UnseenError
 
 
 def content(photos, i: int) -> bytes:

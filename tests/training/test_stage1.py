@@ -24,20 +24,20 @@ from support.bundles import (
     small_photo,
 )
 from support.conditions import needs_proc
-from unseen._util.run import Run
 from unseen.bundle import Bundle
 from unseen.bundle.file import training_folder
 from unseen.bundle.records import Holdout
-from unseen.errors import UnseenError
-from unseen.features.store import SeenFeatures
 from unseen.methods import Solution, make_method
 from unseen.methods.graph.training import Training
 from unseen.methods.projections import Append1, Unit
 from unseen.networks.custom import from_module
 from unseen.networks.loading import load_network
+from unseen.networks.store import SeenFeatures
 from unseen.photos.transforms import PhotoTransform
 from unseen.training.settings import TrainSettings
 from unseen.training.stage1 import check_hidden, default_vectors, fit_classifiers, open_output, train
+from unseen.util.errors import UnseenError
+from unseen.util.run import Run
 from unseen.vectors.class_vectors import class_vectors, load_vectors
 
 TREE = (
@@ -276,7 +276,7 @@ def test_a_full_disk_is_reported_and_leaves_nothing(tmp_path):
 import resource
 from support.bundles import small_bundle
 resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
-from unseen.errors import UnseenError
+from unseen.util.errors import UnseenError
 try:
     small_bundle("structural", out={str(tmp_path / "b")!r})
 except UnseenError as error:

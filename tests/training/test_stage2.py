@@ -23,10 +23,8 @@ from support import tiny_network
 from support.finetuning import QUICK, QUICK_OPTIONS, assert_close_weights, assert_same_weights, interrupt_at, tune
 from support.problems import SEEN
 from support.tiny_network import SIZE, TinyNetwork, build, make_bundle, make_photos, make_shards
-from unseen._util.run import Run
 from unseen.bundle import Bundle, NetworkInfo
 from unseen.data import imagenet_1k
-from unseen.errors import UnseenError
 from unseen.hierarchy.core import Hierarchy
 from unseen.methods import Solution
 from unseen.methods.projections import Append1, Linear
@@ -36,6 +34,8 @@ from unseen.photos.transforms import PhotoTransform, TrainingTransform
 from unseen.training.photos_data import TrainingPhotos
 from unseen.training.settings import FinetuneSettings
 from unseen.training.stage2 import BLOCK, can_share, freeze, stages
+from unseen.util.errors import UnseenError
+from unseen.util.run import Run
 from unseen.vectors.class_vectors import ClassVectors, Coverage
 
 # -- what it does ----------------------------------------------------------------------------------------------------
@@ -360,7 +360,7 @@ from unseen.training import stage2 as loop
 from unseen.training.settings import FinetuneSettings
 from unseen.training.stage2 import finetune
 from unseen.model import load
-from unseen._util.run import Run
+from unseen.util.run import Run
 
 bundle, photos, out, step, where = sys.argv[1:]
 update, replace = loop.Stage2.update, os.replace
@@ -464,7 +464,7 @@ def test_two_processes_equal_one_with_twice_the_batch(tmp_path):
 RESTARTED = """
 import os, signal, sys, torch
 from unseen.training import stage2 as loop
-from unseen.cli import main
+from unseen.apps.cli import main
 
 update = loop.Stage2.update
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from support.words import classes, lengths, reloaded, toy_vectors
-from unseen.errors import UnseenError
+from unseen.util.errors import UnseenError
 from unseen.vectors.class_vectors import (
     Coverage,
     class_vectors,

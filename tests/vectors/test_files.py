@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from unseen.errors import UnseenError
+from unseen.util.errors import UnseenError
 from unseen.vectors import files
 from unseen.vectors.files import load_vector_file, parse
 

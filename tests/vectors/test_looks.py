@@ -9,9 +9,9 @@ import pytest
 
 from support.words import reloaded
 from unseen import data as assets
-from unseen.errors import UnseenError
 from unseen.hierarchy.core import Hierarchy, Node
 from unseen.hierarchy.looks import glossary
+from unseen.util.errors import UnseenError
 from unseen.vectors import looks, text_encoder
 from unseen.vectors.class_vectors import class_vectors, load_vectors
 from unseen.vectors.looks import LookEncodings

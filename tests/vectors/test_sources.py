@@ -11,9 +11,9 @@ import pytest
 
 from support.words import VOCABULARY, classes, lengths, toy_vectors
 from unseen import data as assets
-from unseen._util.files import sha256
-from unseen.errors import UnseenError
 from unseen.hierarchy.core import Hierarchy
+from unseen.util.errors import UnseenError
+from unseen.util.files import sha256
 from unseen.vectors.sources import CallableVectors, WordVectors
 
 # --- the rule ---------------------------------------------------------------------------------------------------------

@@ -9,8 +9,8 @@ import pytest
 
 from support.words import classes, reloaded
 from unseen import data as assets
-from unseen.errors import UnseenError
 from unseen.hierarchy.core import Hierarchy, Node
+from unseen.util.errors import UnseenError
 from unseen.vectors import text_encoder
 from unseen.vectors.class_vectors import load_vectors
 from unseen.vectors.text_encoder import TextEncodings

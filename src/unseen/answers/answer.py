@@ -12,8 +12,8 @@ import numpy as np
 from unseen.answers.choice import none_of
 from unseen.answers.probability import LIKELY, SURE, NodeProbabilities, Verdict
 from unseen.answers.words import training_in_words, words_of
-from unseen.errors import UnseenError
 from unseen.hierarchy.core import Hierarchy
+from unseen.util.errors import UnseenError
 
 if TYPE_CHECKING:
     from unseen.answers.scores import Scorer

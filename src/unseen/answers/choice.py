@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unseen._util.tensors import Array, as_numpy, deviation, library, log_sigmoid, log_softmax, logsumexp, on_device
 from unseen.answers.prior import Prior
 from unseen.answers.scores import Scorer
 from unseen.bundle.teach import DOUBT, scores_with_bias
 from unseen.methods.base import normalise_rows
+from unseen.util.tensors import Array, as_numpy, deviation, library, log_sigmoid, log_softmax, logsumexp, on_device
 
 if TYPE_CHECKING:
     import torch

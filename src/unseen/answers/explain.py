@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from PIL import Image
 
-from unseen._util.files import write_atomically
 from unseen.bundle import Bundle
-from unseen.errors import UnseenError
 from unseen.methods.base import normalise_rows
 from unseen.photos.reading import Source, read_photo
 from unseen.photos.transforms import PhotoTransform
+from unseen.util.errors import UnseenError
+from unseen.util.files import write_atomically
 
 if TYPE_CHECKING:
     import torch

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from unseen._util.devices import count_workers, separate_threads, thread_count
-from unseen._util.names import list_some
-from unseen._util.run import progress
 from unseen.answers.answer import Unreadable
 from unseen.bundle.teach import Photos
-from unseen.errors import UnseenError
-from unseen.features.base import check_matrix, is_array_file
+from unseen.networks.features import check_matrix, is_array_file
 from unseen.photos import find_photos
 from unseen.photos.inputs import is_glob, is_input, list_inputs
 from unseen.photos.reading import Source, UnreadablePhoto, fingerprint, fingerprint_rows
+from unseen.util.devices import count_workers, separate_threads, thread_count
+from unseen.util.errors import UnseenError
+from unseen.util.names import list_some
+from unseen.util.run import progress
 
 if TYPE_CHECKING:
     import torch
@@ -169,9 +169,9 @@ def read_by_class(model: Model, source: str | Path) -> PhotosByClass:
     """The photos source/<class id or name>/*, those of an input that says their classes (`features.listing`), or
     features with labels: a feature store, or .npz with `features` and `labels`. Refused where nothing is of a class of
     the bundle, or no photo can be read."""
-    from unseen.features.folders import match_photos  # here and below: a photo to be named does not need them
-    from unseen.features.listing import places
-    from unseen.features.store import FeatureStore
+    from unseen.networks.folders import match_photos  # here and below: a photo to be named does not need them
+    from unseen.networks.store import FeatureStore
+    from unseen.photos.by_class import places
 
     class_ids = {model.bundle.ids[row] for row in np.flatnonzero(model.bundle.is_class)}
     if is_array_file(source) or FeatureStore.is_store(source):
@@ -194,7 +194,7 @@ def read_by_class(model: Model, source: str | Path) -> PhotosByClass:
 
 
 def _read_features(model: Model, source: str | Path, class_ids: set[str]) -> PhotosByClass:
-    from unseen.features.folders import match_folders, open_stored
+    from unseen.networks.folders import match_folders, open_stored
 
     store = open_stored(source, model.bundle.network.checksum, lambda: model.network)
     labels = list(store.classes())

@@ -23,14 +23,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from unseen._util.tensors import Array, library, log_softmax, logsumexp, on_device
-from unseen.answers.candidates import find_node
 from unseen.answers.probability import SHARPNESS, measure_spread
 from unseen.data import data_file
-from unseen.errors import UnseenError
 from unseen.hierarchy.core import Hierarchy
-from unseen.hierarchy.search import plain
-from unseen.hierarchy.wordnet import BUILT_IN, wordnet_row, wordnet_rows
+from unseen.hierarchy.wordnet import BUILT_IN, wordnet_rows
+from unseen.naming.candidates import find_node
+from unseen.util.errors import UnseenError
+from unseen.util.tensors import Array, library, log_softmax, logsumexp, on_device
 
 if TYPE_CHECKING:
     import torch
@@ -55,27 +54,6 @@ def commonness(hierarchy: Hierarchy, rows: np.ndarray) -> np.ndarray:
         return np.full(len(rows), np.nan)
     place = wordnet_rows([hierarchy.ids[row] for row in rows])
     return np.where(place >= 0, _nouns()[place], np.nan)
-
-
-def sense_number(id: str, name: str) -> int:
-    """WordNet's number of a noun among the senses of its name, by how often it is meant; 1 for anything else.
-
-    >>> sense_number("n02139199", "bat"), sense_number("n02806379", "bat")
-    (1, 5)
-    """
-    row = wordnet_row(id)
-    lemmas = [] if row < 0 else list(map(plain, Hierarchy.wordnet().lemmas[row]))
-    if plain(name) not in lemmas:
-        return 1
-    numbers, start = _senses()
-    return int(numbers[start[row] + lemmas.index(plain(name))])
-
-
-@cache
-def _senses() -> tuple[np.ndarray, np.ndarray]:
-    """The sense numbers of all lemmas, and where those of each row of WordNet begin."""
-    with np.load(data_file("commonness.npz"), allow_pickle=False) as file:
-        return file["senses"], np.cumsum([0, *map(len, Hierarchy.wordnet().lemmas)])
 
 
 @cache

@@ -28,11 +28,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unseen._util.tensors import Array, deviation, library, log_sigmoid, log_softmax, logsumexp, with_columns
 from unseen.answers.words import with_article, words_of
 from unseen.bundle.records import CONFIDENCES, ProbabilityNumbers
-from unseen.errors import UnseenError
 from unseen.hierarchy.core import Hierarchy
+from unseen.util.errors import UnseenError
+from unseen.util.tensors import Array, deviation, library, log_sigmoid, log_softmax, logsumexp, with_columns
 
 if TYPE_CHECKING:
     from scipy import sparse

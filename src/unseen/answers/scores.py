@@ -17,8 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unseen._util.devices import separate_threads, thread_count
-from unseen._util.tensors import Array, as_numpy, find_device, on_device
 from unseen.answers.prior import UNIFORM, ColumnPrior, Prior
 from unseen.answers.probability import (
     UNCALIBRATED,
@@ -30,7 +28,9 @@ from unseen.answers.probability import (
     select_verdicts,
     way_up,
 )
-from unseen.errors import UnseenError
+from unseen.util.devices import separate_threads, thread_count
+from unseen.util.errors import UnseenError
+from unseen.util.tensors import Array, as_numpy, find_device, on_device
 
 if TYPE_CHECKING:
     import torch

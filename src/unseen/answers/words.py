@@ -16,11 +16,11 @@ from functools import cache, cached_property, lru_cache
 
 import numpy as np
 
-from unseen._util.names import count_of_photos
 from unseen.data import data_file
 from unseen.hierarchy import paths
 from unseen.hierarchy.core import Hierarchy
 from unseen.hierarchy.wordnet import wordnet_rows
+from unseen.util.names import count_of_photos
 
 LEVELS = {"sure": "Sure", "likely": "Likely", "guess": "A guess"}  # how a verdict begins
 SAYABLE = 2  # the least rank of an answer

@@ -19,16 +19,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unseen import __version__
-from unseen._util.files import DAMAGE
 from unseen.bundle.file import FORMAT, check_kinds, check_output, check_shapes, read_fields, write_bundle
 from unseen.bundle.records import CalibrationRecord, FinetuneRecord, NetworkInfo, Taught, TrainingRecord, write_details
 from unseen.data import imagenet_21k
-from unseen.errors import UnseenError
 from unseen.hierarchy.core import Hierarchy
 from unseen.hierarchy.wordnet import BUILT_IN, wordnet_rows
 from unseen.methods import Method, Solution, make_method
 from unseen.methods.base import Problem
 from unseen.methods.registry import check_code
+from unseen.util.errors import UnseenError
+from unseen.util.files import DAMAGE
 from unseen.vectors.class_vectors import ClassVectors
 
 if TYPE_CHECKING:

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unseen._util.arrays import LARGE, read_arrays, stored_checksum, write_arrays
 from unseen.bundle.records import NetworkInfo, read_details
-from unseen.errors import UnseenError
 from unseen.hierarchy.core import Hierarchy
 from unseen.methods import Solution
 from unseen.methods.base import FitRecord
 from unseen.methods.projections import from_saved
+from unseen.util.arrays import LARGE, read_arrays, stored_checksum, write_arrays
+from unseen.util.errors import UnseenError
 from unseen.vectors.class_vectors import ClassVectors, Coverage
 
 if TYPE_CHECKING:

@@ -14,11 +14,11 @@ from pathlib import Path
 import numpy as np
 
 from unseen.bundle.bundle import Bundle
-from unseen.errors import UnseenError
 from unseen.hierarchy.core import Hierarchy, Node
 from unseen.hierarchy.search import plain
 from unseen.hierarchy.wordnet import check_connected, completed, connecting_nodes, is_wordnet_id
 from unseen.methods.base import normalise_rows
+from unseen.util.errors import UnseenError
 from unseen.vectors.class_vectors import ClassVectors, Coverage, vectors_from_provenance
 from unseen.vectors.text_encoder import encoder_installed, needs_encoder
 

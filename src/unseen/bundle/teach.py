@@ -29,10 +29,10 @@ import numpy as np
 
 from unseen.bundle.bundle import Bundle
 from unseen.bundle.records import Taught
-from unseen.errors import UnseenError
-from unseen.features.base import check_matrix
 from unseen.methods.base import normalise_rows
 from unseen.methods.projections import Append1, Projection, Unit
+from unseen.networks.features import check_matrix
+from unseen.util.errors import UnseenError
 
 NOISE = 2.0
 """Of one photo, in units of the variance of a class of which nothing is known (`benchmarks/teaching.py choose`)."""

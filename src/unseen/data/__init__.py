@@ -9,9 +9,9 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
-from unseen._util.files import cache_folder, sha256
-from unseen._util.run import progress
-from unseen.errors import UnseenError
+from unseen.util.errors import UnseenError
+from unseen.util.files import cache_folder, sha256
+from unseen.util.run import progress
 
 MANIFEST = "MANIFEST.json"  # what the others must be
 FOLDER = Path(__file__).resolve().parent

@@ -39,9 +39,9 @@ from typing import Any
 import numpy as np
 
 from unseen.answers.words import words_of
-from unseen.errors import UnseenError
 from unseen.evaluation.table import BINS, FIRST, NEVER, SWEEP, RanksTable
 from unseen.hierarchy.core import Hierarchy
+from unseen.util.errors import UnseenError
 
 KS = (1, 2, 5, 10, 20)
 DIGITS = 4  # of a per cent: figures are rounded once, where they are shown

@@ -18,20 +18,20 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
-from unseen._util.names import list_some
-from unseen.answers.candidates import parse_candidates, resolve_candidates
 from unseen.answers.prior import Prior
 from unseen.answers.probability import FLOOR, check_confidence
-from unseen.errors import UnseenError
 from unseen.evaluation import metrics
 from unseen.evaluation.metrics import KS, SeenUnseenCurve
 from unseen.evaluation.table import FIRST, NEVER, NOVELTY, RANKS, SWEEP, VERDICTS, RanksTable
-from unseen.features.base import FeatureArrays, FeatureBatch, Features
-from unseen.features.folders import check_source, match_folders, open_features
+from unseen.naming.candidates import parse_candidates, resolve_candidates
+from unseen.networks.features import FeatureArrays, FeatureBatch, Features
+from unseen.networks.folders import check_source, match_folders, open_features
+from unseen.util.errors import UnseenError
+from unseen.util.names import list_some
 
 if TYPE_CHECKING:
-    from unseen._util.processes import Processes
     from unseen.model import Model
+    from unseen.util.processes import Processes
 
 BATCH = 1024  # photos
 SHARE = 4 * BATCH  # photos that a process takes at a time
@@ -144,7 +144,7 @@ def evaluate(
         photos: Photos by class id, DIR/<id>/*, or features, or (x, y): rows of features or a list of photos, and the
             class of each by id or name. Only those of candidates count. AWA2 may be given as it is distributed, with
             folders such as blue+whale.
-        candidates: Ids, or the name of a list such as unseen, seen or hops:2; see `unseen.answers.candidates`.
+        candidates: Ids, or the name of a list such as unseen, seen or hops:2; see `unseen.naming.candidates`.
         workers: Processes that read photos.
         processes: Those of torchrun, to share the photos among them; all return the same.
         settings: Those of `Settings`.

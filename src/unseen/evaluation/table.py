@@ -22,10 +22,10 @@ from typing import Any
 
 import numpy as np
 
-from unseen._util.files import write_atomically
-from unseen._util.safe_text import to_csv
-from unseen.errors import UnseenError
 from unseen.hierarchy.core import Hierarchy
+from unseen.util.errors import UnseenError
+from unseen.util.files import write_atomically
+from unseen.util.safe_text import to_csv
 
 FIRST = 5  # labels
 BINS = 10  # of the reliability diagram

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from unseen._util.names import list_some
-from unseen.errors import UnseenError
 from unseen.hierarchy import paths
 from unseen.hierarchy.search import NameIndex, close_matches, did_you_mean, near_ids
+from unseen.util.errors import UnseenError
+from unseen.util.names import list_some
 
 FORMAT = 1  # of to_json()
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")  # with all that ends a line

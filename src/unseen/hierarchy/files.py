@@ -20,9 +20,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unseen._util.devices import uncollected
-from unseen._util.safe_text import csv_text
-from unseen.errors import UnseenError
 from unseen.hierarchy import paths
 from unseen.hierarchy.core import Hierarchy, Node, Sense, describe_cycle
 from unseen.hierarchy.search import close_matches, did_you_mean, plain
@@ -35,6 +32,9 @@ from unseen.hierarchy.wordnet import (
     wordnet,
     wordnet_rows,
 )
+from unseen.util.devices import uncollected
+from unseen.util.errors import UnseenError
+from unseen.util.safe_text import csv_text
 
 if TYPE_CHECKING:
     from unseen.vectors.class_vectors import Coverage

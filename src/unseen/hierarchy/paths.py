@@ -10,7 +10,7 @@ from itertools import islice
 
 import numpy as np
 
-from unseen.errors import UnseenError
+from unseen.util.errors import UnseenError
 
 Graph = tuple[np.ndarray, np.ndarray]
 

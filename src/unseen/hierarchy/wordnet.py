@@ -11,10 +11,10 @@ from functools import cache
 import numpy as np
 
 from unseen.data import data_file, fetch_asset, imagenet_21k
-from unseen.errors import UnseenError
 from unseen.hierarchy import paths
 from unseen.hierarchy.core import Hierarchy, Node, as_texts
 from unseen.hierarchy.search import plain
+from unseen.util.errors import UnseenError
 
 BUILT_IN = ("imagenet", "paper", "wordnet")
 

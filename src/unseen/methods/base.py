@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 
-from unseen._util.arrays import LARGE, normalise_rows
-from unseen._util.run import Run
-from unseen.errors import UnseenError
 from unseen.methods.projections import KINDS, Projection
+from unseen.util.arrays import LARGE, normalise_rows
+from unseen.util.errors import UnseenError
+from unseen.util.run import Run
 
 if TYPE_CHECKING:
     # the names of methods, which `--help` lists, should not have to wait for torch
-    from unseen.features.base import SeenFeatures
     from unseen.hierarchy.core import Hierarchy
+    from unseen.networks.features import SeenFeatures
     from unseen.vectors.class_vectors import ClassVectors
 
 R = TypeVar("R", bound="Record")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from unseen.errors import UnseenError
+from unseen.util.errors import UnseenError
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

@@ -22,27 +22,27 @@ from dataclasses import MISSING, fields
 from difflib import get_close_matches
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
-from unseen._util.names import check_trusted, import_object
-from unseen.errors import UnseenError
 from unseen.methods.base import Method
+from unseen.util.errors import UnseenError
+from unseen.util.names import check_trusted, import_object
 
 # Name -> module:Class, in the order in which methods are listed. Importing them all would load torch for a `--help`.
 BUILT_IN = {
-    "dgp": "graph.dgp:DGPMethod",
-    "gat": "graph.dgp:GATMethod",
-    "gcnz": "graph.dgp:GCNZMethod",
-    "sgcn": "graph.dgp:SGCNMethod",
-    "trgcn": "graph.trgcn:TrGCNMethod",
-    "kin": "kin.kin:Kin",
-    "conse": "baselines.conse:ConSE",
-    "devise": "baselines.devise:DeViSE",
-    "eszsl": "baselines.eszsl:ESZSL",
-    "exem": "baselines.exem:EXEM",
-    "gaussian-ort": "baselines.gaussian_ort:GaussianOrt",
-    "network": "baselines.structural:NetworkAlone",
-    "se-gzsl": "baselines.se_gzsl:SEGZSL",
-    "structural": "baselines.structural:Structural",
-    "sync": "baselines.sync:SYNC",
+    "dgp": "unseen.methods.graph.dgp:DGPMethod",
+    "gat": "unseen.methods.graph.dgp:GATMethod",
+    "gcnz": "unseen.methods.graph.dgp:GCNZMethod",
+    "sgcn": "unseen.methods.graph.dgp:SGCNMethod",
+    "trgcn": "unseen_lab.methods.trgcn:TrGCNMethod",
+    "kin": "unseen.methods.kin.kin:Kin",
+    "conse": "unseen.methods.conse:ConSE",
+    "devise": "unseen_lab.methods.devise:DeViSE",
+    "eszsl": "unseen_lab.methods.eszsl:ESZSL",
+    "exem": "unseen_lab.methods.exem:EXEM",
+    "gaussian-ort": "unseen_lab.methods.gaussian_ort:GaussianOrt",
+    "network": "unseen.methods.structural:NetworkAlone",
+    "se-gzsl": "unseen_lab.methods.se_gzsl:SEGZSL",
+    "structural": "unseen.methods.structural:Structural",
+    "sync": "unseen_lab.methods.sync:SYNC",
 }
 
 M = TypeVar("M", bound=type[Method])
@@ -60,7 +60,7 @@ def register(name: str) -> Callable[[M], M]:
     ... class MyKin(unseen.Method):
     ...     "With `fit` and `predict`: `unseen.Method` has an example."
     Traceback (most recent call last):
-    unseen.errors.UnseenError: kin is a built-in method: register MyKin under another name
+    unseen.util.errors.UnseenError: kin is a built-in method: register MyKin under another name
     """
 
     def keep(kind: M) -> M:
@@ -91,7 +91,7 @@ def check_code(name: str, owner: str, trust_code: bool) -> None:
 def get_method(name: str) -> type[Method]:
     """The class of a method: a name, or module:Class for one of your own, which is imported."""
     if name in BUILT_IN:
-        return import_object(f"unseen.methods.{BUILT_IN[name]}")
+        return import_object(BUILT_IN[name])
     if name in _registered:
         return _registered[name]
     if ":" in name:

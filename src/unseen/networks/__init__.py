@@ -1,4 +1,4 @@
-"""Pretrained networks: photos -> features, and the classifiers of the seen classes."""
+"""Pretrained networks: photos -> features, kept in stores; and the classifiers of the seen classes."""
 
 import lazy_loader
 

@@ -1,6 +1,20 @@
 from .base import Network
+from .build import Built, build_store
 from .custom import from_module
+from .features import Features, SeenFeatures
 from .linear import from_linear
 from .loading import BUILT_IN, load_network
+from .store import FeatureStore
 
-__all__ = ["BUILT_IN", "Network", "from_linear", "from_module", "load_network"]
+__all__ = [
+    "BUILT_IN",
+    "Built",
+    "FeatureStore",
+    "Features",
+    "Network",
+    "SeenFeatures",
+    "build_store",
+    "from_linear",
+    "from_module",
+    "load_network",
+]

@@ -15,10 +15,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
-from unseen._util.names import list_some
 from unseen.data import imagenet_1k
-from unseen.errors import UnseenError
 from unseen.photos.transforms import PhotoTransform
+from unseen.util.errors import UnseenError
+from unseen.util.names import list_some
 
 Weights = Mapping[str, Tensor | np.ndarray]
 CLASSES_NEEDED = "{}: give the ids of its classes, in the order of its {} outputs."

@@ -14,10 +14,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unseen.errors import UnseenError
 from unseen.networks.base import Network
 from unseen.photos import UnreadablePhoto
 from unseen.photos.transforms import IMAGENET_MEAN, IMAGENET_STD
+from unseen.util.errors import UnseenError
 
 MAX_PHOTOS = 200
 BATCH = 16

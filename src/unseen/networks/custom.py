@@ -12,11 +12,11 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from unseen._util.files import DAMAGE
-from unseen._util.names import check_trusted, describe_error, first_line, import_object
-from unseen.errors import UnseenError
 from unseen.networks.base import Network
 from unseen.photos.transforms import PhotoTransform
+from unseen.util.errors import UnseenError
+from unseen.util.files import DAMAGE
+from unseen.util.names import check_trusted, describe_error, first_line, import_object
 
 PROBES = 8  # pictures of noise on which the layer found is compared with what the network says
 TOLERANCE = 0.01  # of the range of an output

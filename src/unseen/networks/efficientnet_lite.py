@@ -19,10 +19,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from unseen._util.files import verified
-from unseen.errors import UnseenError
 from unseen.networks.base import Config, ConvNet, batch_norm
 from unseen.photos.transforms import PhotoTransform
+from unseen.util.errors import UnseenError
+from unseen.util.files import verified
 
 
 class Variant(NamedTuple):

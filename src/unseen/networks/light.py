@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unseen._util.files import cache_folder, write_atomically
 from unseen.photos.transforms import PhotoTransform
+from unseen.util.files import cache_folder, write_atomically
 
 if TYPE_CHECKING:
     from torch import Tensor

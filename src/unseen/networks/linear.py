@@ -17,10 +17,10 @@ import torch
 from safetensors import safe_open
 from torch import Tensor
 
-from unseen._util.arrays import load_numpy
-from unseen._util.files import DAMAGE
-from unseen.errors import UnseenError
 from unseen.networks.base import LayerModule, Network, Options, Weights, load_strictly
+from unseen.util.arrays import load_numpy
+from unseen.util.errors import UnseenError
+from unseen.util.files import DAMAGE
 
 NAME = "linear"  # of every such network: its weights are in the bundle, so nothing else must be found again
 WEIGHT, BIAS = ("weight", "coef_", "coef"), ("bias", "intercept_", "intercept")  # names in a file, the first preferred

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from unseen.data import imagenet_1k
-from unseen.errors import UnseenError
 from unseen.networks import efficientnet_lite, resnet50
 from unseen.networks.base import Network, Options, Weights, check_class_ids
 from unseen.networks.custom import from_module, import_network, read_weights
@@ -15,6 +14,7 @@ from unseen.networks.linear import load_linear
 from unseen.networks.model_zoos import load_hugging_face, load_timm, load_torchvision
 from unseen.networks.onnx_network import load_onnx
 from unseen.photos.transforms import PhotoTransform
+from unseen.util.errors import UnseenError
 
 BUILT_IN = {**efficientnet_lite.CONFIGS, **resnet50.CONFIGS}
 FAMILIES = {"timm/": load_timm, "torchvision/": load_torchvision, "hf:": load_hugging_face, "onnx:": load_onnx}

@@ -23,12 +23,12 @@ import torch
 from safetensors import SafetensorError
 from torch import nn
 
-from unseen._util.names import first_line, how_to_install, list_some
 from unseen.data import imagenet_1k
-from unseen.errors import UnseenError
 from unseen.networks.base import CLASSES_NEEDED, Network, Options, check_class_ids, load_strictly
 from unseen.networks.custom import from_module, read_weights
 from unseen.photos.transforms import PhotoTransform
+from unseen.util.errors import UnseenError
+from unseen.util.names import first_line, how_to_install, list_some
 
 RESAMPLING = {0: "nearest", 1: "lanczos", 2: "bilinear", 3: "bicubic"}  # Pillow's numbers
 

@@ -11,12 +11,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unseen._util.names import first_line
-from unseen.errors import UnseenError
 from unseen.networks.base import LayerModule, Network, Options
 from unseen.networks.custom import does_not_take
 from unseen.networks.model_zoos import import_extra
 from unseen.photos.transforms import PhotoTransform
+from unseen.util.errors import UnseenError
+from unseen.util.names import first_line
 
 # What may follow the last linear layer: the order of its scores stays.
 AFTERWARDS = {"Softmax", "LogSoftmax", "Sigmoid", "Identity", "Cast", "Flatten", "Reshape", "Squeeze", "Dropout"}

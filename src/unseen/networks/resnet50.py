@@ -11,11 +11,11 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from unseen._util.files import cache_folder, verified
 from unseen.data import find_asset
-from unseen.errors import UnseenError
 from unseen.networks.base import Config, ConvNet, batch_norm
 from unseen.photos.transforms import PhotoTransform
+from unseen.util.errors import UnseenError
+from unseen.util.files import cache_folder, verified
 
 FILE = "resnet50.safetensors"
 SHA256 = "932dc8654924d7ee92234b2fa754768dfe3334ba4ce1e9bb9e0438c158125be6"

@@ -21,9 +21,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from unseen._util.names import list_some
-from unseen.errors import UnseenError
 from unseen.photos.reading import Source, UnreadablePhoto, find_photos
+from unseen.util.errors import UnseenError
+from unseen.util.names import list_some
 
 PHOTO_ENDINGS = {"jpg", "jpeg", "png", "webp", "bmp", "gif", "tif", "tiff", "ppm", "avif", "heic"}
 OPENED = (".parquet", ".tar")  # files that hold photos, wherever they are found; a .txt only if it is named

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol
 import numpy as np
 from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 
-from unseen._util.files import sha256
-from unseen.errors import UnseenError
+from unseen.util.errors import UnseenError
+from unseen.util.files import sha256
 
 if TYPE_CHECKING:
     import torch

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from PIL import Image
 
-from unseen.errors import UnseenError
 from unseen.photos.reading import Source, read_photo
+from unseen.util.errors import UnseenError
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -19,8 +19,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unseen._util.run import Run
-from unseen.answers.candidates import resolve_candidates
 from unseen.answers.prior import COMMON, UNIFORM, ColumnPrior
 from unseen.answers.probability import (
     FLOOR,
@@ -38,15 +36,17 @@ from unseen.answers.probability import (
 from unseen.answers.words import words_of
 from unseen.bundle import Bundle
 from unseen.bundle.records import CONFIDENCES, CalibrationRecord, ProbabilityNumbers
-from unseen.errors import UnseenError
 from unseen.evaluation.metrics import choose_threshold, network_confidence, relations_to_seen
 from unseen.evaluation.protocol import evaluate
-from unseen.features.base import Features
-from unseen.features.folders import check_source, match_folders, open_features
 from unseen.hierarchy.core import Hierarchy
 from unseen.methods import get_method
+from unseen.naming.candidates import resolve_candidates
+from unseen.networks.features import Features
+from unseen.networks.folders import check_source, match_folders, open_features
 from unseen.training.settings import CalibrateSettings, TrainSettings
 from unseen.training.stage1 import Vectors, train
+from unseen.util.errors import UnseenError
+from unseen.util.run import Run
 from unseen.vectors.class_vectors import vectors_from_provenance
 
 if TYPE_CHECKING:

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from unseen import __version__
-from unseen._util.files import cache_folder
 from unseen.bundle import Bundle
 from unseen.bundle.file import is_bundle
 from unseen.bundle.records import CalibrationRecord
 from unseen.data import data_file, manifest
 from unseen.methods import get_method
+from unseen.util.files import cache_folder
 
 DEFAULT_HIERARCHY, DEFAULT_NETWORK = "imagenet", "efficientnet-lite0"
 DEFAULT_METHOD, DEFAULT_VECTORS = "kin", "glove+text+looks"

@@ -22,13 +22,13 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from unseen._util.names import list_some
-from unseen._util.processes import shared
-from unseen.errors import UnseenError
-from unseen.features.folders import match_folders
 from unseen.hierarchy.core import Hierarchy
+from unseen.networks.folders import match_folders
 from unseen.photos import list_classes, list_photos
 from unseen.photos.inputs import read_shard
+from unseen.util.errors import UnseenError
+from unseen.util.names import list_some
+from unseen.util.processes import shared
 
 
 @dataclass(frozen=True)

@@ -17,29 +17,29 @@ from typing import Any
 
 import numpy as np
 
-from unseen._util.devices import peak_memory_mb
-from unseen._util.files import locked
-from unseen._util.loop import CHECKPOINT
-from unseen._util.names import how_to_install, list_some
-from unseen._util.processes import own_rank
-from unseen._util.run import Run
 from unseen.answers.scores import MISSED
 from unseen.bundle import Bundle, NetworkInfo
 from unseen.bundle.file import check_output, training_folder
 from unseen.bundle.records import Holdout, TrainingRecord
-from unseen.errors import UnseenError
 from unseen.evaluation.metrics import hits
-from unseen.features.base import SeenFeatures, is_array_file, read_arrays
-from unseen.features.store import FeatureStore
 from unseen.hierarchy.core import Hierarchy
 from unseen.hierarchy.search import did_you_mean, near_ids
 from unseen.methods import Method, Solution, make_method
 from unseen.methods.base import Problem, normalise_rows
 from unseen.networks.base import Network
 from unseen.networks.check import describe_photos
+from unseen.networks.features import SeenFeatures, is_array_file, read_arrays
 from unseen.networks.loading import load_network
+from unseen.networks.store import FeatureStore
 from unseen.training.default import DEFAULT_HIERARCHY, DEFAULT_METHOD, DEFAULT_NETWORK, DEFAULT_VECTORS
 from unseen.training.settings import TrainSettings
+from unseen.util.devices import peak_memory_mb
+from unseen.util.errors import UnseenError
+from unseen.util.files import locked
+from unseen.util.loop import CHECKPOINT
+from unseen.util.names import how_to_install, list_some
+from unseen.util.processes import own_rank
+from unseen.util.run import Run
 from unseen.vectors.class_vectors import ClassVectors, Coverage, class_vectors, load_vectors
 from unseen.vectors.looks import written_look
 from unseen.vectors.sources import VectorSource

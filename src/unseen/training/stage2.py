@@ -26,18 +26,18 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from unseen._util.devices import peak_memory_mb
-from unseen._util.loop import TrainingLoop, load_checkpoint, save_checkpoint
-from unseen._util.processes import Processes, watch_workers
-from unseen._util.run import Run
 from unseen.bundle import Bundle
 from unseen.bundle.records import FinetuneRecord, Validation
-from unseen.errors import UnseenError
 from unseen.networks.base import Network
 from unseen.training import photos_data
 from unseen.training.photos_data import Batch, BatchPlan, PhotoSet, load_batches
 from unseen.training.settings import FinetuneSettings
 from unseen.training.stage1 import check_same, open_output, save_trained
+from unseen.util.devices import peak_memory_mb
+from unseen.util.errors import UnseenError
+from unseen.util.loop import TrainingLoop, load_checkpoint, save_checkpoint
+from unseen.util.processes import Processes, watch_workers
+from unseen.util.run import Run
 
 if TYPE_CHECKING:
     from unseen.model import Model

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 import numpy as np
 
 from unseen import data as assets
-from unseen._util.names import list_some
-from unseen.errors import UnseenError
+from unseen.util.errors import UnseenError
+from unseen.util.names import list_some
 from unseen.vectors.files import split_member
 from unseen.vectors.looks import LookEncodings
 from unseen.vectors.sources import MODES, CallableVectors, VectorSource, WordVectors, checked

@@ -20,11 +20,11 @@ from typing import Any
 
 import numpy as np
 
-from unseen._util.arrays import LARGE, read_arrays, write_arrays
-from unseen._util.files import DAMAGE, cache_folder, sha256
-from unseen._util.names import list_some
-from unseen._util.run import progress
-from unseen.errors import UnseenError
+from unseen.util.arrays import LARGE, read_arrays, write_arrays
+from unseen.util.errors import UnseenError
+from unseen.util.files import DAMAGE, cache_folder, sha256
+from unseen.util.names import list_some
+from unseen.util.run import progress
 
 KIND = "word-vectors"
 VERSION = 4  # of the cache: raise it when its layout changes, or what the readers make of a file

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unseen import data as assets
-from unseen._util.files import sha256
 from unseen.hierarchy import paths
 from unseen.hierarchy.looks import glossary
+from unseen.util.files import sha256
 from unseen.vectors.text_encoder import ENCODER, encode_sentences, wordnet_row
 
 if TYPE_CHECKING:

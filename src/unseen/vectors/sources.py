@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from unseen import data as assets
-from unseen._util.files import sha256
-from unseen.errors import UnseenError
+from unseen.util.errors import UnseenError
+from unseen.util.files import sha256
 from unseen.vectors.files import load_vector_file, split_member
 
 if TYPE_CHECKING:  # importing scipy takes a while: it waits until words are looked up

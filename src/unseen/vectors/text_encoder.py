@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unseen import data as assets
-from unseen._util.files import sha256, verified
-from unseen._util.names import how_to_install
-from unseen._util.run import progress
-from unseen.errors import UnseenError
 from unseen.hierarchy.wordnet import is_wordnet_id, wordnet, wordnet_gloss
+from unseen.util.errors import UnseenError
+from unseen.util.files import sha256, verified
+from unseen.util.names import how_to_install
+from unseen.util.run import progress
 
 if TYPE_CHECKING:
     from unseen.hierarchy.core import Hierarchy

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.graphs import random_hierarchy
-from unseen.errors import UnseenError
 from unseen.hierarchy.core import Hierarchy
 from unseen.methods.graph.adjacency import all_hops, hop_groups, neighbours, receptive_field
+from unseen.util.errors import UnseenError
 
 
 def distances(hierarchy: Hierarchy) -> np.ndarray:

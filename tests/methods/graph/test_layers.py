@@ -7,12 +7,12 @@ import pytest
 import torch
 
 from support.graphs import VARIANTS, random_hierarchy, small_method, small_network, small_problem
-from unseen.errors import UnseenError
 from unseen.methods import make_method
 from unseen.methods.graph import layers as sparse
 from unseen.methods.graph.adjacency import hop_groups, receptive_field, whole_graph
 from unseen.methods.graph.layers import Operator, UnitRows
 from unseen.methods.graph.training import half_squares, predict_rows
+from unseen.util.errors import UnseenError
 
 
 @pytest.fixture(params=["whole", "field"])

@@ -13,12 +13,12 @@ import pytest
 import torch
 
 from support.graphs import small_method, small_problem
-from unseen._util.loop import CHECKPOINT
-from unseen._util.run import Run
-from unseen.errors import UnseenError
 from unseen.methods import Solution
 from unseen.methods.graph.adjacency import receptive_field
 from unseen.methods.graph.training import Masks, Training
+from unseen.util.errors import UnseenError
+from unseen.util.loop import CHECKPOINT
+from unseen.util.run import Run
 from unseen.vectors.class_vectors import ClassVectors
 
 EPOCHS = 25

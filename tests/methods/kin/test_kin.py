@@ -7,14 +7,14 @@ import pytest
 from sklearn.kernel_ridge import KernelRidge
 
 from support.problems import SEEN, make_problem, make_vectors
-from unseen._util.run import Run
-from unseen.errors import UnseenError
 from unseen.hierarchy.core import Hierarchy, Node
 from unseen.methods import make_method
 from unseen.methods.base import Problem
 from unseen.methods.kin import kin as module
 from unseen.methods.kin import reference
 from unseen.methods.kin.kin import Kernel, ancestor_vectors, gather, natural_width
+from unseen.util.errors import UnseenError
+from unseen.util.run import Run
 
 FIXED = {"ridge": 0.2, "width": 1.0, "sources": [1.0]}
 

@@ -11,8 +11,8 @@ from functools import cached_property
 
 import numpy as np
 
-from unseen.errors import UnseenError
 from unseen.hierarchy.core import Hierarchy
+from unseen.util.errors import UnseenError
 
 DIRECTIONS = ("descendants", "ancestors", "both")
 NORMALISATIONS = ("row", "symmetric")

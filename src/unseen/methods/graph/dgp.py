@@ -13,12 +13,12 @@ from typing import Annotated, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from unseen.errors import UnseenError
 from unseen.hierarchy.core import Hierarchy
 from unseen.methods.graph.adjacency import Adjacency, all_hops, hop_groups, neighbours
 from unseen.methods.graph.layers import GraphLayer, GraphNetwork, Operator, convolutions
 from unseen.methods.graph.training import GraphMethod, GraphSettings, HiddenSettings
 from unseen.methods.registry import AT_LEAST_1, NOT_NEGATIVE
+from unseen.util.errors import UnseenError
 
 
 class DGP(GraphNetwork):

@@ -18,18 +18,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unseen._util.devices import choose_device, peak_memory_mb
-from unseen._util.loop import TrainingLoop, pack_training, unpack_training
-from unseen._util.names import list_some
-from unseen._util.processes import Processes
-from unseen._util.run import Run
-from unseen.errors import UnseenError
 from unseen.hierarchy.core import Hierarchy
 from unseen.methods.base import FitRecord, Method, Problem, Solution, State
 from unseen.methods.graph.adjacency import Adjacency, Field, receptive_field, whole_graph
 from unseen.methods.graph.layers import GraphNetwork, Operator
 from unseen.methods.projections import Append1
 from unseen.methods.registry import AT_LEAST_1, BELOW_1, NOT_NEGATIVE
+from unseen.util.devices import choose_device, peak_memory_mb
+from unseen.util.errors import UnseenError
+from unseen.util.loop import TrainingLoop, pack_training, unpack_training
+from unseen.util.names import list_some
+from unseen.util.processes import Processes
+from unseen.util.run import Run
 
 
 class Masks:

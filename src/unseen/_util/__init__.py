@@ -1,1 +1,0 @@
-"""Shared tools: files, arrays, devices, processes, progress, text; knows nothing of classes."""

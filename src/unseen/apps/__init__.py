@@ -1,0 +1,1 @@
+"""What people run: the command line, the web page, bulk labelling, exports, scikit-learn."""

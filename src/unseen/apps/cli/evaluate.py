@@ -1,0 +1,225 @@
+"""`unseen evaluate` and `unseen features`: figures for a bundle on photos by class; photos to features on disk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+from typer import Option
+
+from unseen.apps.cli import options
+from unseen.apps.cli.app import JsonFlag, command, emit, escaped, show_line, stdout, tell
+from unseen.util.errors import UnseenError
+from unseen.util.names import list_some
+
+
+@command(
+    "evaluate",
+    examples="""
+    unseen evaluate my-bundle --photos photos/unseen --candidates 2-hops
+    unseen evaluate my-bundle --photos photos/unseen --candidates goz-test.txt-seen
+    unseen evaluate calibrated --photos photos/unseen --candidates any --confidence 0.9
+    unseen evaluate my-bundle --photos photos/unseen --candidates all --with-seen
+    unseen evaluate my-bundle --photos photos/seen-val --candidates 2-hops --with-seen
+    unseen evaluate my-bundle --photos photos/unseen --photos photos/seen-val --candidates 2-hops+1K --seen-shift 0.5
+    unseen evaluate calibrated --photos photos/unseen --photos photos/seen-val --candidates 2-hops+1K --novelty auto
+    unseen evaluate sounds --features hidden.npz --candidates unseen
+    unseen evaluate my-bundle --photos labelled.txt --candidates unseen
+    unseen evaluate my-bundle --photos photos/unseen --candidates hops:2 --ties pessimistic --json
+    torchrun --nproc-per-node 8 -m unseen evaluate my-bundle --photos features --candidates all --json
+    """,
+)
+def evaluate(
+    bundle: options.Bundle,
+    photos: Annotated[
+        list[str] | None, Option(help=f"{options.BY_CLASS_HELP}, or a feature store; repeatable.")
+    ] = None,
+    features: options.Features = None,
+    candidates: Annotated[
+        str | None, Option(help=f"{options.CANDIDATES_HELP}. By default unseen; in your own hierarchy unseen&leaves.")
+    ] = None,
+    with_seen: Annotated[bool, Option(help="Add the seen classes to the candidates (+1K).")] = False,
+    seen_shift: Annotated[str | None, Option(help="Rank by score, minus this (or `auto`) for seen classes.")] = None,
+    novelty: Annotated[
+        str | None, Option(help="Also with a novelty detector: the confidence (or `auto`) that parts seen from unseen.")
+    ] = None,
+    photos_of: Annotated[
+        str, Option(help="Which photos count with --with-seen or +1K: unseen, seen, both; auto: those of the list.")
+    ] = "auto",
+    confidence: options.Confidence = 0.9,
+    prior: Annotated[str, Option(help=options.PRIOR_HELP)] = "uniform",
+    verdicts: Annotated[bool, Option(help="Also evaluate verdicts (slower).")] = True,
+    ties: Annotated[str, Option(help="realistic, optimistic or pessimistic (the authors' way).")] = "realistic",
+    per_class: Annotated[bool, Option(help="Also report every class.")] = False,
+    table: Annotated[Path | None, Option(help="A .csv or .parquet for a row of each photo.")] = None,
+    workers: options.Workers = 2,
+    trust_code: options.TrustCode = False,
+    device: options.Device = "auto",
+    json_: JsonFlag = False,
+) -> None:
+    """Measure Hit@k on the photos of DIR/<class id>/*, averaged over photos and over classes."""
+    from unseen.evaluation.table import check_table_path
+    from unseen.model import load
+    from unseen.naming.candidates import default_candidates
+    from unseen.util.processes import Processes
+
+    sources: list[str | Path] = [*(photos or []), *([features] if features else [])]
+    if not sources:
+        raise typer.BadParameter("name the photos with --photos DIR, or features with --features FILE")
+    if table is not None:
+        check_table_path(table)
+    with Processes(device) as processes:  # alone, or one of torchrun's
+        model = load(bundle, device=str(processes.device), trust_code=trust_code)
+        if candidates is None and default_candidates(model.bundle) != "unseen":
+            tell(
+                "In a hierarchy of your own the candidates are its unseen leaves: --candidates unseen adds inner nodes."
+            )
+        result = model.evaluate(
+            sources,
+            candidates,
+            workers=workers,
+            processes=processes,
+            with_seen=with_seen,
+            seen_shift=number_or_text(seen_shift),
+            ties=ties,
+            novelty=number_or_text(novelty),
+            photos_of=photos_of,
+            confidence=confidence if verdicts else None,
+            photo_names=table is not None,
+            prior=prior,
+        )
+    if processes.rank == 0:
+        if table is not None:
+            result.table.save(table)
+            tell(f"a row for each photo: {table}")
+        emit(result.as_dict(per_class), json_, lambda: _show(result, per_class))
+
+
+def number_or_text(typed: str | None) -> float | str | None:
+    """A number if it is one, else the text, such as `auto`."""
+    try:
+        return None if typed is None else float(typed)
+    except ValueError:
+        return typed
+
+
+def _show(result, per_class: bool) -> None:
+    about = f"{result.candidate_classes:,} candidates, prior {result.prior}, ties {result.ties}"
+    title = f"{escaped(result.candidates)}: {about}"
+    table = Table("Hit@k (%)", *(key.removeprefix("hit@") for key in result.image), title=title, title_justify="left")
+    for name, figures in (("over images", result.image), ("over classes", result.class_)):
+        table.add_row(name, *(f"{value:.1f}" for value in figures.values()))
+    stdout.print(table)
+    show_line(
+        f"{result.images:,} photos of {result.classes:,} classes (the list has {result.listed_classes:,}); "
+        f"{result.unreadable} unreadable, {result.skipped_classes} folders skipped"
+    )
+    if result.generalised:
+        figures = result.generalised["class"]
+        show_line(
+            f"generalised, over classes: seen {figures['seen']}, unseen {figures['unseen']}, "
+            f"harmonic mean {figures['harmonic']}, AUSUC {figures['ausuc']}"
+        )
+    if result.novelty:
+        figures = result.novelty
+        show_line(
+            f"with a novelty detector at {figures['threshold']:.4g}, over classes: seen {figures['seen']}, unseen "
+            f"{figures['unseen']}, harmonic mean {figures['harmonic']}; recognised correctly: "
+            f"{figures['seen_told_rightly']} % of seen photos, {figures['unseen_told_rightly']} % of unseen ones"
+        )
+    if result.relation:
+        parts = [f"{name} {row['hit@1']:.1f} ({row['classes']:,})" for name, row in result.relation.items()]
+        show_line(f"Hit@1 by relation to the seen classes (classes): {', '.join(parts)}")
+    if result.verdict:
+        _show_verdicts(result)
+    if per_class:
+        table = Table("id", "photos", *result.image)
+        for row in result.per_class:
+            table.add_row(escaped(row["id"]), str(row["photos"]), *(f"{row[key]:.1f}" for key in result.image))
+        stdout.print(table)
+
+
+def _show_verdicts(result) -> None:
+    verdict, figures = result.verdict, result.hierarchical
+    right = (
+        "" if verdict["right"] is None else f"{verdict['right']:.1f} % of them right, {verdict['stated']:.1f} stated, "
+    )
+    show_line(
+        f"verdicts at confidence {verdict['sure']:g}{'' if result.calibrated else ', not calibrated'}: on "
+        f"{verdict['told']:.1f} % of photos, {right}{verdict['information']:.2f} bits\n"
+        f"hierarchical: precision@5 {figures['precision@5']:.1f} %, F1 {figures['f1']:.1f} %, mistakes "
+        f"{'-' if figures['severity'] is None else figures['severity']} steps up, area {figures['area']:.3f}"
+    )
+
+
+@command(
+    "features",
+    examples="""
+    unseen features --photos imagenet/train --out train-features
+    unseen features --photos photos/ --out photo-features --bundle my-bundle --precision fp32
+    unseen features --photos 'shards/*.tar' --out shard-features
+    unseen features --photos photos/ --out other-features --network timm/resnet50.a1_in1k --device cuda --batch 256
+    torchrun --nproc-per-node 8 -m unseen features --photos imagenet/fall11 --out all-features
+    """,
+)
+def features(
+    photos: Annotated[str, Option(help=f"{options.BY_CLASS_HELP}.")],
+    out: Annotated[Path, Option(help="The feature store, a folder. An existing one is completed or updated.")],
+    network: options.Network = "efficientnet-lite0",
+    bundle: Annotated[Path | None, Option(help="Use the network of this bundle, finetuned or not.")] = None,
+    classes: options.Classes = None,
+    layer: options.Layer = None,
+    weights: options.Weights = None,
+    transform: options.Transform = None,
+    precision: Annotated[str | None, Option(help="fp16 (the default of a new store) or fp32.")] = None,
+    workers: Annotated[int | None, Option(min=0, help="Processes that read photos; by default up to 8.")] = None,
+    batch: Annotated[int | None, Option(min=1, help="Photos in a run; by default 16, on a GPU 128.")] = None,
+    retry_unreadable: Annotated[bool, Option("--retry-unreadable", help="Retry the unreadable files.")] = False,
+    trust_code: options.TrustCode = False,
+    prune: Annotated[bool, Option("--prune", help="Drop classes that have no folder in --photos.")] = False,
+    device: options.Device = "auto",
+    json_: JsonFlag = False,
+) -> None:
+    """Compute the features of photos by class once and keep them.
+
+    It can be interrupted, and photos can be added: run it again, and only what is missing is computed. A class whose
+    folder is gone stays in the store, unless --prune drops it.
+    """
+    from unseen.bundle import Bundle
+    from unseen.networks import build_store
+    from unseen.util.processes import Processes
+
+    if bundle and (classes or layer or weights or transform):
+        beside = "--classes, --layer, --weights and --transform"
+        raise UnseenError(f"--bundle already says which network to use, and how: omit {beside}.")
+    with Processes(device) as processes:
+        if bundle is None:
+            chosen = options.load_network(network, classes, layer, weights, transform)
+        else:
+            chosen = Bundle.load(bundle).load_network(trust_code)
+        built = build_store(
+            photos,
+            out,
+            chosen.to(processes.device),
+            precision=precision,
+            batch=batch,
+            workers=workers,
+            retry_unreadable=retry_unreadable,
+            prune=prune,
+        )
+    if processes.rank > 0:  # of torchrun's processes one speaks
+        return
+    if built.unreadable:
+        tell(f"{built.unreadable:,} files could not be read: {out / 'unreadable.jsonl'} says which and why.")
+    for classes_there, what in (
+        (built.kept, f"not in {photos}, kept in the store. --prune drops such classes."),
+        (built.pruned, f"not in {photos}, dropped from the store."),
+        (built.unlisted, "the folder could not be read, the features from before are kept."),
+    ):
+        if classes_there:
+            tell(f"{list_some(classes_there)}: {what}")
+    result = built.as_dict()
+    done = f"{built.photos:,} photos of {built.classes:,} classes in {escaped(out)}, {built.new:,} of them new"
+    emit(result, json_, lambda: stdout.print(f"{done} ({result['photos_per_s']:,} photos/s)."))

@@ -1,0 +1,255 @@
+"""`unseen train`, `finetune` and `calibrate`: from hierarchy, names and network to a bundle, and its tuning."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from rich.table import Table
+from typer import Argument, Option
+
+from unseen.apps.cli import options
+from unseen.apps.cli.app import JsonFlag, command, emit, escaped, stdout, tell
+from unseen.methods import make_method, method_names
+from unseen.training.settings import CalibrateSettings, FinetuneSettings, TrainSettings
+from unseen.util.errors import UnseenError
+
+if TYPE_CHECKING:
+    from unseen.bundle import Bundle
+    from unseen.hierarchy.core import Hierarchy
+    from unseen.networks.base import Network
+
+
+@command(
+    "train",
+    examples="""
+    unseen train --out my-bundle
+    unseen train --method dgp --hierarchy paper --epochs 3000 --out dgp-bundle
+    unseen train --method sgcn --holdout 0.2 --epochs 300 --out sgcn-check
+    unseen train --hierarchy products.csv --network my_module:build_model --classes classes.txt --out products
+    unseen train --hierarchy tree.csv --network hf:my-model --check-photos photos/ --out mine
+    unseen train --hierarchy tree.csv --network onnx:net.onnx --transform '{"size": 160}' --out mine
+    unseen train --hierarchy sounds.csv --network linear:head.npz --out sounds
+    unseen train --method dgp --set k=2 --set weighted=false --out ablation
+    """,
+    settings=TrainSettings,
+)
+def train(
+    out: Annotated[Path, Option(help="The bundle to write: a file.")],
+    settings: TrainSettings,
+    method: Annotated[str, Option(help=f"{', '.join(method_names())}; or module:Class, your own.")] = "kin",
+    hierarchy: Annotated[str, Option(help="imagenet, paper, wordnet, a file, or imagenet+FILE.")] = "imagenet",
+    vectors: Annotated[str | None, Option(help="glove, text, looks, sums (glove+text), or a file.")] = None,
+    network: options.Network = "efficientnet-lite0",
+    classes: options.Classes = None,
+    layer: options.Layer = None,
+    weights: options.Weights = None,
+    transform: options.Transform = None,
+    check_photos: Annotated[
+        str | None, Option(help=f"To check the network's accuracy on. {options.BY_CLASS_HELP}.")
+    ] = None,
+    epochs: Annotated[int | None, Option(min=1, help="Epochs, for the methods that have any.")] = None,
+    setting: Annotated[list[str] | None, Option("--set", help="A setting of the method, name=value.")] = None,
+    seed: options.Seed = 0,
+    device: options.Device = "auto",
+    checkpoint_every: Annotated[int, Option(min=1, help="Epochs between checkpoints.")] = 100,
+    resume: options.Resume = False,
+    overwrite: options.Restart = False,
+    json_: JsonFlag = False,
+) -> None:
+    """Predict a classifier for every class of a hierarchy, and write them as a bundle."""
+    from unseen.hierarchy.core import Hierarchy
+    from unseen.training.stage1 import train as fit
+    from unseen.util.run import Run
+
+    method_settings = parse_settings(setting or [], epochs)
+    make_method(method, method_settings)  # raises before anything is loaded
+    tree = Hierarchy.load(hierarchy)
+    loaded = options.load_network(network, classes, layer, weights, transform)
+    checked = None if check_photos is None else _check(loaded, check_photos, tree)
+    run = Run(seed=seed, device=device, checkpoint_every=checkpoint_every, resume=resume)
+    bundle = fit(tree, loaded, method, vectors, settings, out=out, overwrite=overwrite, run=run, **method_settings)
+    emit(summary(bundle, checked), json_, lambda: _show(bundle))
+
+
+def _check(network: Network, photos: str, hierarchy: Hierarchy) -> dict[str, Any]:
+    """The network's accuracy on a sample of photos, reported on standard error."""
+    from unseen.networks.check import check_photos, describe_check
+    from unseen.networks.folders import match_photos
+    from unseen.photos.by_class import places
+
+    listing, matched = match_photos(photos, hierarchy, set(network.class_ids), "the network's classes")
+    by_class: dict[str, list[Any]] = {}
+    for name, id in matched.items():
+        by_class.setdefault(id, []).extend(places(listing, name))
+    check = check_photos(network, by_class)
+    for line in describe_check(check):
+        tell(line)
+    return {key: value for key, value in check._asdict().items() if value is not None}
+
+
+def parse_settings(pairs: list[str], epochs: int | None) -> dict[str, Any]:
+    """`name=value` pairs; values are read as JSON where they can be (4, 0.5, true, [1, 2]), as text elsewhere."""
+    settings: dict[str, Any] = {} if epochs is None else {"epochs": epochs}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise UnseenError(f"--set takes name=value, not {pair!r}")
+        try:
+            settings[name] = json.loads(value)
+        except ValueError:
+            settings[name] = value
+    return settings
+
+
+def summary(bundle: Bundle, checked: dict[str, Any] | None = None) -> dict:
+    fit, training = bundle.solution.record, bundle.training
+    return {
+        "bundle": str(bundle.path),
+        "method": bundle.method,
+        "nodes": len(bundle),
+        "seen": len(bundle.seen),
+        "epochs": fit.epochs,
+        "loss": fit.loss,
+        "seconds": training.seconds,
+        "peak_memory_mb": training.peak_memory_mb,
+        "weights": fit.weights,
+        "hop_weights": fit.hop_weights,
+        "holdout": None if training.holdout is None else training.holdout.to_json(),
+        "transform": bundle.network.transform or None,
+        "check_photos": checked,
+    }
+
+
+def _show(bundle: Bundle) -> None:
+    fit, training = bundle.solution.record, bundle.training
+    stdout.print(
+        f"[bold]{escaped(bundle.path)}[/bold]: {bundle.method}, {len(bundle):,} classes from "
+        f"{len(bundle.seen):,} seen ones, {training.seconds} s"
+    )
+    if fit.loss is not None:
+        after = "" if fit.epochs is None else f" after {fit.epochs} epochs"
+        stdout.print(f"  loss {fit.loss:.5f}{after}")
+    for direction, weights in (fit.hop_weights or {}).items():
+        stdout.print(f"  hop weights from {direction}: " + " ".join(f"{weight:.3f}" for weight in weights))
+    held = training.holdout
+    if held is not None and held.hit_1 is not None:
+        stdout.print(f"  {held.classes} hidden classes: hit@1 {held.hit_1} %, hit@5 {held.hit_5} %")
+    stdout.print(f"Try it: unseen classify PHOTO --bundle {escaped(bundle.path)}")
+
+
+@command(
+    "finetune",
+    examples="""
+    unseen finetune dgp-bundle --photos imagenet/train --out dgp-tuned
+    unseen finetune dgp --photos photos --out new --epochs 3 --batch 16 --learning-rate .01 --scale 3 --freeze-stages -1
+    unseen finetune dgp-bundle --photos photos/ --out tuned --resume
+    torchrun --nproc-per-node 8 -m unseen finetune dgp-bundle --photos imagenet/train --out dgp-tuned
+    """,
+    settings=FinetuneSettings,
+)
+def finetune(
+    bundle: Annotated[Path, Argument(help="The bundle whose network is finetuned.")],
+    photos: Annotated[Path, Option(help="Photos of seen classes: DIR/<id or name>/*, or tar shards.")],
+    out: Annotated[Path, Option(help="The bundle to write, with the finetuned network.")],
+    settings: FinetuneSettings,
+    workers: options.Workers = 2,
+    skip_unknown: Annotated[bool, Option(help="Leave out folders that are not seen classes.")] = False,
+    seed: options.Seed = 0,
+    device: options.Device = "auto",
+    checkpoint_every: Annotated[int, Option(min=1, help="Steps between checkpoints.")] = 200,
+    resume: options.Resume = False,
+    overwrite: options.Restart = False,
+    trust_code: options.TrustCode = False,
+    json_: JsonFlag = False,
+) -> None:
+    """Finetune the network under the predicted classifiers of its seen classes (the paper's second stage)."""
+    from unseen.model import load
+    from unseen.util.run import Run
+
+    run = Run(seed=seed, device=device, checkpoint_every=checkpoint_every, resume=resume, workers=workers)
+    model = load(bundle, device="cpu", trust_code=trust_code)  # each process moves a copy to its own device
+    record = model.finetune(photos, settings, out=out, overwrite=overwrite, skip_unknown=skip_unknown, run=run)
+    if os.environ.get("RANK", "0") == "0":  # of torchrun's processes one speaks
+        assert record is not None
+        last = next((line for line in reversed(model.bundle.log) if "accuracy" in line), {})
+        result = {"bundle": str(out), **record.to_json(), "loss": last.get("loss"), "accuracy": last.get("accuracy")}
+        emit(result, json_, lambda: _show_finetuned(result))
+
+
+def _show_finetuned(result: dict) -> None:
+    stdout.print(
+        f"[bold]{escaped(result['bundle'])}[/bold]: {result['epochs']} epochs of {result['photos']:,} photos in "
+        f"{result['seconds']} s ({result['photos_per_s']} photos/s), loss {result['loss']}, "
+        f"accuracy {result['accuracy']} %"
+    )
+
+
+@command(
+    "calibrate",
+    examples="""
+    unseen calibrate my-bundle --photos photos/held-out --out calibrated
+    unseen calibrate my-bundle --photos photos/held-out --out calibrated --harm 2
+    unseen calibrate my-bundle --photos photos/held-out --out calibrated --reach 10
+    """,
+    settings=CalibrateSettings,
+)
+def calibrate(
+    bundle: options.Bundle,
+    photos: Annotated[
+        str, Option(help=f"{options.BY_CLASS_HELP}, a feature store, or .npz. Photos of seen classes are used.")
+    ],
+    out: options.Out,
+    settings: CalibrateSettings,
+    overwrite: options.Overwrite = False,
+    trust_code: options.TrustCode = False,
+    json_: JsonFlag = False,
+) -> None:
+    """Calibrate probabilities and verdicts on photos of seen classes, some of which are hidden.
+
+    The photos must not be those that the network was trained on: a few hundred of 20 classes or more.
+    Also chooses a seen-shift (calibrated stacking) and a novelty threshold, the paper's two ways."""
+    from unseen.model import load
+
+    model = load(bundle, trust_code=trust_code)
+    model.bundle.check_output(out, overwrite)  # before photos are read
+    record = model.calibrate(photos, settings)
+    model.bundle.save(out, overwrite=overwrite)
+    assert record is not None
+    result = {"bundle": str(out), **record.to_json()}
+    emit(result, json_, lambda: _show_calibrated(result))
+
+
+FIGURES = ("told", "right", "stated", "information")  # of verdicts
+
+
+def _show_calibrated(result: dict) -> None:
+    effect = result["effect"]
+    seen, hidden = effect["seen"], effect["hidden"]
+    stdout.print(
+        f"[bold]{result['photos']:,} photos[/bold], {result['hidden_classes']} classes hidden at a time\n"
+        f"seen photos among all classes, Hit@1: {seen['before_hit@1']} before, [bold]{seen['hit@1']}[/bold] after "
+        f"(the network alone {seen['network_hit@1']}), {seen['said@1']} with classes above the right one\n"
+        f"photos of hidden classes, Hit@5: {hidden['before_hit@5']} before, [bold]{hidden['hit@5']}[/bold] after",
+        soft_wrap=True,
+    )
+    curve = Table("log-odds for seen classes", "harm to seen photos", "reach of hidden classes")
+    for point in effect["balance"]:
+        if point["chosen"] or point["favour"] % 2 == 0:
+            mark = " <" if point["chosen"] else ""
+            curve.add_row(f"{point['favour']:g}{mark}", f"{point['harm']:.1f} %", f"{point['reach']:.1f} %")
+    stdout.print(curve)
+    table = Table("confidence", *(f"{kind}: {what}" for kind in ("seen", "hidden") for what in FIGURES))
+    for row in effect["verdicts"]:
+        figures = [row[kind][what] for kind in ("seen", "hidden") for what in FIGURES]
+        table.add_row(f"{row['sure']:g}", *("-" if figure is None else f"{figure:.1f}" for figure in figures))
+    stdout.print(table)
+    stdout.print(
+        f"seen-shift {result['seen_shift']:.4g} (harmonic mean {result['harmonic_on_hidden']} on hidden classes, "
+        f"{result['harmonic_without']} without); novelty threshold {result['novelty_threshold']:.4f}, "
+        f"AUROC {result['novelty_auroc']}\n"
+        f"Use it: unseen classify photo.jpg --bundle {escaped(result['bundle'])}",
+        soft_wrap=True,
+    )

@@ -1,5 +1,0 @@
-"""The command line: one module for each command, which parses, calls the library and prints."""
-
-from unseen.cli.app import main
-
-__all__ = ["main"]

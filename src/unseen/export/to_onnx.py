@@ -1,0 +1,377 @@
+"""Export to ONNX, torch, timm or the browser: what runs without `unseen`.
+
+onnx     photos B x 3 x H x W (RGB, 0..255) -> scores and probabilities, both B x C; labels, hierarchy, calibration and
+         photo transform in the file's metadata
+torch    the network's state dict with its last layer grown to the chosen classes, as safetensors
+timm     a folder that timm.create_model("local-dir:FOLDER", pretrained=True) loads, with the label names
+web      a folder with a page that runs the model in the browser, behind any web server; see `unseen.export.to_web`
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from safetensors.torch import save
+from torch import Tensor, nn
+
+from unseen.answers.prior import ColumnPrior
+from unseen.answers.probability import DOUBT, SHARPNESS, UNCALIBRATED, log_probabilities, measure_spread, way_up
+from unseen.answers.words import training_in_words, words_of
+from unseen.bundle.records import CONFIDENCES, ProbabilityNumbers
+from unseen.export.to_web import read_runtime, web_folder
+from unseen.hierarchy.core import Hierarchy
+from unseen.methods.projections import Append1, Linear
+from unseen.networks.onnx_network import OnnxModule
+from unseen.photos.transforms import PhotoTransform
+from unseen.util.errors import UnseenError
+from unseen.util.files import replacing_folder, write_atomically
+from unseen.util.names import how_to_install
+
+if TYPE_CHECKING:
+    from unseen.model import Model
+
+KINDS = ("onnx", "torch", "timm", "web")
+FOLDERS = ("timm", "web")
+OPSET = 18
+ANSWERS = ["scores", "probabilities"]
+TOLERANCE = {False: 1e-4, True: 0.05}  # fp32, fp16: how far ONNX may be from torch, as a share of the largest score
+TIMM_NAMES = {f"efficientnet-lite{i}": f"tf_efficientnet_lite{i}" for i in range(3)}
+
+
+class Normalise(nn.Module):
+    """Photos (B x 3 x H x W, RGB 0..255) -> as a network wants them: normalised, in its precision and order."""
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, transform: PhotoTransform, dtype: torch.dtype = torch.float32, channels_last: bool = False):
+        super().__init__()
+        self.dtype, self.order = dtype, (0, 2, 3, 1) if channels_last else (0, 1, 2, 3)
+        self.register_buffer("mean", 255 * torch.tensor(transform.mean).view(1, 3, 1, 1))
+        self.register_buffer("std", 255 * torch.tensor(transform.std).view(1, 3, 1, 1))
+
+    def forward(self, photo: Tensor) -> Tensor:
+        return ((photo - self.mean) / self.std).to(self.dtype).permute(self.order)
+
+
+class FeatureScorer(nn.Module):
+    """Features (B x D) -> scores and probabilities (both B x C): all from the projection to the gate."""
+
+    classes: Tensor
+    head: Tensor
+    offset: Tensor
+
+    def __init__(self, model: Model, rows: np.ndarray):
+        super().__init__()
+        bundle = model.bundle
+        self.projection = bundle.solution.projection.to_torch()
+        self.numbers = model.scorer().numbers
+        seen = bundle.is_seen[rows]
+        self.prior = ColumnPrior(model.prior, bundle.hierarchy, rows[seen], rows[~seen], torch.device("cpu"))
+        place = {row: at for at, row in enumerate(bundle.seen.tolist())}
+        self.heads = torch.tensor([place[row] for row in rows[seen].tolist()], dtype=torch.int64)
+        self.seen = torch.from_numpy(np.flatnonzero(seen))
+        self.unseen = torch.from_numpy(np.flatnonzero(~seen))
+        above, way = way_up(bundle.hierarchy, rows[seen], rows[~seen])
+        self.climb = torch.from_numpy(above), torch.from_numpy(way)
+        self.order = torch.from_numpy(np.argsort(np.concatenate([np.flatnonzero(seen), np.flatnonzero(~seen)])))
+        self.register_buffer("classes", torch.tensor(bundle.solution.classifiers[rows].T, dtype=torch.float32))
+        self.register_buffer("head", torch.tensor(bundle.head[:, :-1].T, dtype=torch.float32))
+        self.register_buffer("offset", torch.tensor(bundle.head[:, -1], dtype=torch.float32))
+
+    def forward(self, features: Tensor) -> tuple[Tensor, Tensor]:
+        features = features.float()
+        scores = self.projection(features) @ self.classes
+        return scores, self._probabilities(features, scores)
+
+    def _probabilities(self, features: Tensor, scores: Tensor) -> Tensor:
+        """As `answers.probability` has it, on classes in their own order."""
+        seen, unseen = scores[:, self.seen], scores[:, self.unseen]
+        if self.numbers is None:
+            shifted = self.prior.shift(torch.cat([seen, unseen], dim=1), len(self.seen))[:, self.order]
+            return torch.softmax(shifted * (SHARPNESS / measure_spread(shifted)), dim=1)
+        logits = features @ self.head + self.offset
+        logs = log_probabilities(self.numbers, logits, seen, unseen, self.heads, self.climb, self.prior.common)
+        return self.prior.weigh(torch.cat(logs, dim=1))[:, self.order].exp()
+
+
+class PhotoScorer(nn.Module):
+    """Photos (B x 3 x H x W, RGB 0..255) -> scores and probabilities (both B x C)."""
+
+    def __init__(self, model: Model, rows: np.ndarray):
+        super().__init__()
+        self.network, self.scorer = model.network, FeatureScorer(model, rows)
+        self.normalise = Normalise(model.network.transform)
+
+    def forward(self, photo: Tensor) -> tuple[Tensor, Tensor]:
+        return self.scorer(self.network.forward_pre_logits(self.normalise(photo)))
+
+
+def export(
+    model: Model, kind: str, out: str | Path, candidates: str | Sequence[str] = "any", half: bool = False
+) -> dict[str, Any]:
+    """Write one file (for timm and web a folder) for C chosen classes; returns what was written, and how far it was
+    checked.
+
+    Args:
+        model: From `unseen.load`.
+        kind: onnx, torch, timm or web.
+        out: The file or folder to write, which must not exist.
+        candidates: Ids, or the name of a list such as any, unseen or hops:2; see `unseen.naming.candidates`.
+        half: Store the weights in 16 bits; they are computed with in 32 bits again, wherever the file is read.
+
+    >>> from unseen.examples import fruits
+    >>> written = fruits().export("torch", "fruits.safetensors", ["strawberry", "lime", "lemon"])
+    >>> written["classes"], written["last_layer"]
+    (3, '2')
+    >>> from safetensors.torch import load_file
+    >>> load_file("fruits.safetensors")["2.weight"].shape  # a row for each class
+    torch.Size([3, 3])
+    """
+    if kind not in KINDS:
+        raise UnseenError(f"no export to {kind!r}; there are: {', '.join(KINDS)}")
+    out = Path(out)
+    if out.exists():
+        raise UnseenError(f"{out} exists: choose another name")
+    rows = _answered(model, candidates)
+    files, checked = {"onnx": _to_onnx, "torch": _to_torch, "timm": _to_timm, "web": _to_web}[kind](model, rows, half)
+    if kind in FOLDERS:
+        with replacing_folder(out) as folder:
+            for name, content in files.items():
+                (folder / name).write_bytes(content)
+    else:
+        write_atomically(out, files[kind])
+    size = sum(map(len, files.values()))
+    about = {"out": str(out), "to": kind, "classes": len(rows), "precision": "fp16" if half else "fp32", "bytes": size}
+    return about | checked
+
+
+Written = tuple[dict[str, bytes], dict[str, Any]]  # the content of each file, and facts for the user
+
+
+def labels_of(model: Model, rows: np.ndarray) -> list[dict[str, Any]]:
+    hierarchy, seen = model.bundle.hierarchy, model.bundle.is_seen
+    ids = [hierarchy.ids[row] for row in rows]
+    return [{"id": i, "name": hierarchy.name(i), "seen": bool(seen[row])} for i, row in zip(ids, rows, strict=True)]
+
+
+def _answered(model: Model, candidates) -> np.ndarray:
+    rows = model.candidates(candidates)
+    rows = rows[np.isin(rows, model.scorer(candidates).columns)]
+    if not len(rows):
+        raise UnseenError(f"{model.bundle.method} has an answer for none of these classes: choose other candidates")
+    return rows
+
+
+def _metadata(model: Model, rows: np.ndarray) -> dict[str, str]:
+    """What a consumer needs beside the weights: texts, as both formats want them."""
+    numbers = model.scorer().numbers
+    return {
+        "labels": json.dumps(labels_of(model, rows), ensure_ascii=False),
+        "transform": json.dumps(model.network.transform.to_dict()),
+        "hierarchy": json.dumps(_hierarchy(model.bundle.hierarchy, rows), ensure_ascii=False),
+        "calibration": json.dumps(None if numbers is None else numbers.to_json()),
+        "verdict": json.dumps(_verdict_rule(numbers)),
+        "network": model.bundle.network.name,
+        "method": model.bundle.method,
+    }
+
+
+def _verdict_rule(numbers: ProbabilityNumbers | None) -> dict[str, Any]:
+    """How a verdict is chosen, and how probable it is; see `unseen.answers.probability`."""
+    used = numbers or UNCALIBRATED
+    rule = {name: getattr(used, name) for name in ("detail", "stated_slope", "stated_offset")}
+    return {"sure": CONFIDENCES, "exponents": list(used.exponents), "doubt": DOUBT if numbers else 0.0, **rule}
+
+
+def _hierarchy(hierarchy: Hierarchy, rows: np.ndarray) -> dict[str, Any]:
+    """Names and parents of the chosen classes and of all above them, for those who sum probabilities up."""
+    ids = {hierarchy.ids[row] for row in rows}
+    ids |= {above for id in ids for above in hierarchy.ancestors(id)}
+    words, nodes = words_of(hierarchy), {}
+    for id in sorted(ids):
+        row = hierarchy.index(id)
+        say = words.says[row] if words.sayable[row] else None
+        nodes[id] = {"name": hierarchy.name(id), "say": say, "parents": hierarchy.parents(id)}
+    return nodes
+
+
+# -- ONNX ----------------------------------------------------------------------------------------------------------
+
+
+def _to_onnx(model: Model, rows: np.ndarray, half: bool) -> Written:
+    try:
+        import onnx
+        import onnxruntime
+        import onnxscript  # noqa: F401 (torch's exporter needs it)
+    except ImportError as error:
+        raise UnseenError(f"export to ONNX needs more: {how_to_install('onnx')} ({error})") from None
+    scorer = PhotoScorer(model, rows).eval().cpu()
+    module, size = model.network.module, model.network.transform.size
+    photos = (module.photos.batch or 2) if isinstance(module, OnnxModule) else 2
+    probe = torch.rand(photos, 3, size, size, generator=torch.Generator().manual_seed(0)) * 255
+    with torch.no_grad():
+        expected = [output.numpy() for output in scorer(probe)]
+    if isinstance(module, OnnxModule):  # torch cannot look into it: what comes before and after is joined to it
+        dtype = torch.from_numpy(np.empty(0, module.photos.dtype)).dtype
+        features = torch.zeros(photos, model.network.num_features, dtype=dtype)
+        normalise = Normalise(model.network.transform, dtype, module.photos.channels_last)
+        first = _translate(normalise, "photo", ["pixels"], probe)
+        graph = module.between(first, _translate(scorer.scorer, "features", ANSWERS, features))
+    else:
+        graph = _translate(scorer, "photo", ANSWERS, probe)
+    if half:
+        _halve(graph)
+    onnx.helper.set_model_props(graph, _metadata(model, rows))
+    content = graph.SerializeToString()
+    session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
+    outputs = session.run(ANSWERS, {"photo": probe.numpy()})
+    pairs = zip(outputs, expected, strict=True)
+    difference = max(float(np.abs(ours - theirs).max() / np.abs(theirs).max()) for ours, theirs in pairs)
+    if not difference <= TOLERANCE[half]:
+        raise UnseenError(f"the ONNX file disagrees with torch by {difference:.2g} of the largest number: not written")
+    return {"onnx": content}, {"max_difference": difference}
+
+
+def _translate(module: nn.Module, name: str, outputs: list[str], probe: Tensor) -> Any:
+    """A module with one input as an ONNX model, for any number of photos."""
+    with _silence(), torch.no_grad():
+        try:
+            program = torch.onnx.export(
+                module,
+                (probe,),
+                input_names=[name],
+                output_names=outputs,
+                opset_version=OPSET,
+                dynamic_shapes=({0: torch.export.Dim("batch", min=1)},),
+                dynamo=True,
+                verbose=False,
+            )
+        except torch.onnx.errors.OnnxExporterError as error:
+            why = str(error.__cause__ or error).strip().splitlines()[0]
+            raise UnseenError(f"torch cannot turn the network into ONNX: {why}") from None
+    assert program is not None  # as the exporter promises for dynamo=True
+    return program.model_proto
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """Without the exporter's remarks on its own versions, which do not help a user."""
+    logger = logging.getLogger("torch.onnx")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(level)
+
+
+def _halve(graph) -> None:
+    """Weights as fp16, cast back to fp32 where they are used: half the file, the same arithmetic everywhere."""
+    from onnx import TensorProto, helper, numpy_helper
+
+    casts = []
+    for tensor in graph.graph.initializer:
+        if tensor.data_type != TensorProto.FLOAT or len(tensor.dims) < 2:
+            continue
+        name, array = tensor.name, numpy_helper.to_array(tensor).astype(np.float16)
+        tensor.CopyFrom(numpy_helper.from_array(array, f"{name}.fp16"))
+        casts.append(helper.make_node("Cast", [f"{name}.fp16"], [name], to=TensorProto.FLOAT))
+    for place, node in enumerate(casts):
+        graph.graph.node.insert(place, node)
+
+
+# -- torch and timm ------------------------------------------------------------------------------------------------
+
+
+def grown_state(model: Model, rows: np.ndarray, half: bool) -> tuple[dict[str, Tensor], str]:
+    """The network's state dict with its last layer's rows replaced by the chosen classes; and that layer's name."""
+    weight, bias = _linear_head(model, rows)
+    layer = model.network.get_classifier()
+    name = next(name for name, module in model.network.module.named_modules() if module is layer)
+    state = model.network.weights() | {f"{name}.weight": weight}
+    if layer.bias is not None or bias.any():  # a layer without bias gets one only if the method predicts one
+        state[f"{name}.bias"] = bias
+    if half:
+        state = {key: _halved(key, tensor) for key, tensor in state.items()}
+    # Cloned, since safetensors refuses tensors that share memory.
+    return {key: tensor.contiguous().clone() for key, tensor in state.items()}, name
+
+
+def _halved(name: str, tensor: Tensor) -> Tensor:
+    """A matrix or kernel in 16 bits. The rest is small, and may be large in value: variances of batch-norm, say."""
+    if not tensor.is_floating_point() or tensor.ndim < 2:
+        return tensor
+    half = tensor.half()
+    if not torch.equal(half.isfinite(), tensor.isfinite()):
+        raise UnseenError(f"{name} holds numbers beyond 65,504, the largest of 16 bits: export it in 32 bits")
+    return half
+
+
+def _linear_head(model: Model, rows: np.ndarray) -> tuple[Tensor, Tensor]:
+    """The classes as weight (C x D) and bias (C) over the network's features, where that is what the method gives."""
+    solution, width = model.bundle.solution, model.bundle.network.num_features
+    classes, projection = solution.classifiers[rows], solution.projection
+    if isinstance(projection, Append1):
+        weight, bias = classes[:, :width], classes[:, width]
+    elif isinstance(projection, Linear) and not projection.normalise:
+        weight, bias = classes @ projection.matrix.T, classes @ projection.bias
+    else:
+        raise UnseenError(f"{model.bundle.method} is not a linear layer over the network's features: export it to onnx")
+    return torch.tensor(weight, dtype=torch.float32), torch.tensor(bias, dtype=torch.float32)
+
+
+def _to_torch(model: Model, rows: np.ndarray, half: bool) -> Written:
+    state, layer = grown_state(model, rows, half)
+    content = save(state, _metadata(model, rows) | {"last_layer": layer})
+    return {"torch": content}, {"last_layer": layer, "bias": f"{layer}.bias" in state}
+
+
+def _to_timm(model: Model, rows: np.ndarray, half: bool) -> Written:
+    name = model.bundle.network.name
+    architecture = TIMM_NAMES.get(name) or (name.removeprefix("timm/") if name.startswith("timm/") else None)
+    if architecture is None:
+        raise UnseenError(f"{name} is not a network of timm: export it to torch or onnx")
+    architecture = architecture.split(".")[0]
+    state, layer = grown_state(model, rows, half)
+    labels, transform = labels_of(model, rows), model.network.transform
+    config = {
+        "architecture": architecture,
+        "num_classes": len(rows),
+        "num_features": model.bundle.network.num_features,
+        "label_names": [label["id"] for label in labels],
+        "label_descriptions": {label["id"]: label["name"] for label in labels},
+        "pretrained_cfg": {
+            "input_size": [3, transform.size, transform.size],
+            "crop_pct": transform.size / (transform.resize + 0.5),  # timm resizes to floor(size / crop_pct)
+            "crop_mode": "squash" if transform.squash else "center",
+            "interpolation": transform.interpolation,
+            "mean": list(transform.mean),
+            "std": list(transform.std),
+            "classifier": layer,
+        },
+    }
+    about = json.dumps(config, indent=1, ensure_ascii=False).encode()
+    return {"model.safetensors": save(state, {"format": "pt"}), "config.json": about}, {"architecture": architecture}
+
+
+# -- the browser ---------------------------------------------------------------------------------------------------
+
+
+def _to_web(model: Model, rows: np.ndarray, half: bool) -> Written:
+    """The network is stored in 16 bits whatever `half` says, and its classifiers in 8."""
+    read_runtime()  # before the long work: it may be missing
+    bundle = model.bundle
+    taught = [bundle.taught[bundle.ids[row]].photos if bundle.ids[row] in bundle.taught else 0 for row in rows]
+    trainings = map(training_in_words, bundle.is_seen[rows], bundle.is_novel[rows], taught)
+    return web_folder(_to_onnx(model, rows, half=True)[0]["onnx"], list(trainings))

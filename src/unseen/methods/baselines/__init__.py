@@ -1,1 +1,0 @@
-"""The methods that the paper compares with, and two that it should have."""

@@ -1,0 +1,1 @@
+"""What a text means: candidates, lists of names, and where a new name belongs."""

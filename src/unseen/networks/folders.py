@@ -1,0 +1,171 @@
+"""From what a user names (photos by class folder, a feature store, a file of arrays) to `Features` by class id.
+
+Folders are named by a class's id, by a name that only one class has, or as in AWA2.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from unseen.data import AWA2_CLASSES as AWA2
+from unseen.hierarchy.core import Hierarchy
+from unseen.hierarchy.search import did_you_mean, near_ids
+from unseen.networks.features import Features, is_array_file, read_arrays
+from unseen.networks.store import FORMAT, LISTING, FeatureStore, describe_network, digest
+from unseen.photos import list_classes
+from unseen.photos.by_class import Listing, is_labelled_input, list_by_class
+from unseen.photos.inputs import is_url
+from unseen.util.errors import UnseenError
+from unseen.util.files import cache_folder, write_atomically
+from unseen.util.names import list_some
+
+if TYPE_CHECKING:
+    from unseen.networks.base import Network
+
+logger = logging.getLogger(__name__)
+
+
+def match_folders(names: Sequence[str], hierarchy: Hierarchy, wanted: Collection[str]) -> dict[str, str]:
+    """Folder -> class id, for the folders of the classes `wanted`; ids come before names.
+
+    >>> from unseen import Hierarchy
+    >>> animals = Hierarchy.from_edges([("n1", "n0"), ("n2", "n0")], {"n1": "polar bear", "n2": "fox"})
+    >>> match_folders(["n2", "Polar_Bear", "mouse"], animals, {"n1", "n2"})
+    {'n2': 'n2', 'Polar_Bear': 'n1'}
+    """
+    # One or two of AWA2's names prove nothing: a mouse may belong to a computer.
+    known = AWA2.keys() & set(names)
+    is_awa2 = any("+" in name for name in known) or (len(known) >= 5 and len(known) == len(names))
+    matched = {}
+    for name in names:
+        if name in hierarchy:
+            ids = [name]
+        elif is_awa2 and AWA2.get(name, "") in hierarchy:
+            ids = [AWA2[name]]
+        else:
+            ids = [sense.id for sense in hierarchy.senses(name) if sense.id in wanted]
+        if len(ids) == 1 and ids[0] in wanted:
+            matched[name] = ids[0]
+    return matched
+
+
+def photos_folder(folder: str | Path) -> Path:
+    """Where the class folders lie: JPEGImages inside AWA2's folder; any other folder itself."""
+    inside = Path(folder) / "JPEGImages"
+    return inside if inside.is_dir() else Path(folder)
+
+
+def check_folders(folder: str | Path, hierarchy: Hierarchy, wanted: Collection[str], what: str) -> dict[str, str]:
+    """`match_folders` for the folders in `folder`; an error, before anything is computed, where none matches."""
+    names = list_classes(folder)
+    matched = match_folders(names, hierarchy, wanted)
+    if matched:
+        return matched
+    known = sum(name in hierarchy for name in names)
+    if known:
+        why = f"{known} of them are classes of the hierarchy, but not among {what}."
+    else:
+        deeper = [str(Path(folder) / name) for name in names if _has_classes(Path(folder) / name, hierarchy)][:1]
+        near = did_you_mean(deeper or near_ids(names, hierarchy))
+        why = f"None is the id or the name of a class of the hierarchy.{near}"
+    raise UnseenError(
+        f"{folder}: no photo shows a class among {what}. Photos are expected as {folder}/<class id or name>/<photo>; "
+        f"the folders there: {list_some(names, 3)}. {why}"
+    )
+
+
+def check_source(
+    source: str | Path | Features, hierarchy: Hierarchy, wanted: Collection[str], what: str
+) -> dict[str, str] | None:
+    """`match_photos` for a folder of photos or an input, before any is read; None for anything else."""
+    if isinstance(source, Features) or is_array_file(source):
+        return None
+    place = photos_folder(source)
+    is_photos = is_labelled_input(source) or (place.is_dir() and not FeatureStore.is_store(place))
+    return match_photos(source, hierarchy, wanted, what)[1] if is_photos else None
+
+
+def match_photos(
+    source: str | Path, hierarchy: Hierarchy, wanted: Collection[str], what: str
+) -> tuple[Listing, dict[str, str]]:
+    """The photos of a folder or an input by what is said to be their class, and which class that is; an error where
+    none is of the classes `wanted`."""
+    if not is_labelled_input(source):
+        place = photos_folder(source)
+        return list_by_class(place), check_folders(place, hierarchy, wanted, what)
+    listing = list_by_class(source)
+    names = listing.classes()
+    matched = match_folders(names, hierarchy, wanted)
+    if not matched:
+        near = did_you_mean(near_ids(names, hierarchy))
+        raise UnseenError(
+            f"{source}: no photo is of a class among {what}. The classes that it names: {list_some(names, 3)}.{near}"
+        )
+    return listing, matched
+
+
+def open_features(
+    source: str | Path | Features,
+    network: Callable[[], Network],
+    width: int | None = None,
+    workers: int = 2,
+    cache: Path | None = None,
+) -> Features:
+    """Features as they are, of a feature store, of a file of arrays with `width` features, of a folder of photos,
+    or of an input (`features.listing`).
+
+    Those of photos are kept in a store in `cache`, so that only new photos are read. While the listing is the
+    same as when the store was made, nothing of it is read but the features. `network` is called only if needed.
+    """
+    if isinstance(source, Features):
+        return source
+    if is_array_file(source):
+        return read_arrays(source, width)
+    place = source if is_labelled_input(source) else photos_folder(source)
+    if FeatureStore.is_store(place):
+        return FeatureStore.open(place, network())
+    if not is_labelled_input(place) and not os.path.isdir(place):
+        raise UnseenError(f"{place}: there is no such folder of photos or feature store")
+    there = os.fspath(place) if is_url(os.fspath(place)) else os.path.realpath(place)
+    about = digest([FORMAT, there, describe_network(network())])
+    store = (cache or cache_folder() / "features") / about[:16]
+    logger.info("features of %s are kept in %s", place, store)
+    photos = list_by_class(place)
+    listed, listing = store / LISTING, digest([(name, photos.sources(name)) for name in photos.classes()])
+    alone = os.environ.get("WORLD_SIZE", "1") == "1"  # processes that share the work must all do the same
+    current = alone and FeatureStore.is_store(store) and listed.is_file() and listed.read_text() == listing
+    if not current:
+        from unseen.networks.build import build_store  # with torch, which one photo may not need
+
+        build_store(place, store, network(), workers=workers, prune=True)
+        write_atomically(listed, listing.encode())
+    return FeatureStore.open(store, network())
+
+
+def open_stored(path: str | Path, checksum: str, network: Callable[[], Network]) -> Features:
+    """A file of arrays, or a store of the network with this checksum, or of the one below it, which is then loaded."""
+    if is_array_file(path):
+        return read_arrays(path)
+    store = FeatureStore.open(path)
+    return store if store.network["checksum"] == checksum else FeatureStore.open(path, network())
+
+
+def read_named_rows(path: str | Path, checksum: str, network: Callable[[], Network]) -> tuple[list[str], np.ndarray]:
+    """Names of the rows, and the rows (n x D), of a file of arrays or of a store of this network."""
+    features = open_stored(path, checksum, network)
+    batches = list(features.batches())
+    return [name for batch in batches for name in batch.paths], np.concatenate([batch.features for batch in batches])
+
+
+def _has_classes(folder: Path, hierarchy: Hierarchy) -> bool:
+    """Whether the folders of classes are one level further down."""
+    try:
+        return any(name in hierarchy or hierarchy.senses(name) for name in list_classes(folder)[:50])
+    except UnseenError:
+        return False

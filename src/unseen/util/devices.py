@@ -1,0 +1,111 @@
+"""The machine: the device that torch computes on, threads, memory, garbage collection."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from unseen.util.errors import UnseenError
+from unseen.util.names import first_line
+
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None
+
+if TYPE_CHECKING:  # commands that start quickly import this module too
+    import torch
+
+
+def choose_device(name: str = "auto") -> torch.device:
+    """The torch device of that name, tried out; `auto` takes CUDA, then MPS, then the CPU."""
+    import torch
+
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+        torch.zeros(1, device=device).cpu()  # `meta` takes anything, and gives nothing back
+    except (RuntimeError, AssertionError) as error:
+        raise UnseenError(f"the device {name!r} cannot be used here: {first_line(error)}") from None
+    return device
+
+
+def thread_count(device: torch.device | None) -> int:
+    """How many threads to use for a device: torch's number on a CPU, one to feed any other, one without torch."""
+    if device is None:
+        return 1
+    import torch
+
+    return torch.get_num_threads() if device.type == "cpu" else 1
+
+
+def count_workers(asked: int | None) -> int:
+    """Processes that read photos: as many as asked for, else one for each CPU that this process may use, at most 8."""
+    if asked is not None:
+        return asked
+    cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(8, cpus // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))))
+
+
+@contextmanager
+def separate_threads(count: int) -> Iterator[ThreadPoolExecutor]:
+    """A pool of threads whose torch operations do not spread to further threads: faster for many equal pieces of work,
+    and an operation that one thread does alone rounds alike, however many threads there are."""
+    import torch
+
+    # The number of threads is each thread's own; but setting it also sets the default of threads yet to come.
+    with ThreadPoolExecutor(count, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+        try:
+            yield pool
+        finally:
+            torch.set_num_threads(torch.get_num_threads())
+
+
+def peak_memory_mb() -> float | None:
+    """Peak memory of this process, in MB; None if the system does not report it."""
+    if resource is None:
+        return None
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return round(peak / (1024 * 1024 if sys.platform == "darwin" else 1024))
+
+
+def memory_mb() -> float | None:
+    """Memory of this process now, in MB; None if the system does not report it."""
+    try:
+        lines = Path("/proc/self/status").read_text().splitlines()
+        return next(round(int(line.split()[1]) / 1024, 1) for line in lines if line.startswith("VmRSS:"))
+    except (OSError, StopIteration):
+        return None
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Pause garbage collection: millions of long-lived objects make it slow, and it frees nothing."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+@contextmanager
+def quick_start() -> Iterator[None]:
+    """For imports and first loads of a short command: garbage collection is paused, and skips what was loaded.
+
+    Importing torch alone takes a quarter less.
+    """
+    with uncollected():
+        try:
+            yield
+        finally:
+            if not gc.get_freeze_count():  # once: a process that starts again and again would keep all its garbage
+                gc.freeze()

@@ -1,0 +1,1 @@
+"""The laboratory: the paper's tables, comparisons, and methods that exist to be compared with."""

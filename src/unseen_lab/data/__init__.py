@@ -1,0 +1,1 @@
+"""Data sets of experiments: everyday things, the attribute benchmarks."""

@@ -1,0 +1,174 @@
+"""Messages show names from outside just as they are, each on one line; commands are imported one at a time."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import re
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from unseen.apps.cli.app import COMMANDS, emit, tell
+from unseen.hierarchy.core import Hierarchy
+
+LONG = "a " * 100  # wider than any screen
+
+
+def test_tell_leaves_everything_as_it_is(capsys):
+    tell(f"x[red].jpg and module:boom: {LONG}.")
+    assert capsys.readouterr().err == f"x[red].jpg and module:boom: {LONG}.\n"
+
+
+def test_an_error_names_what_was_typed(unseen, tmp_path):
+    done = unseen("train", "--backbone", "no_such:boom:x[red]", "--out", tmp_path / "new")
+    assert done.code == 1 and done.err.startswith("error: no_such:boom:x[red]: there is no Python module 'no_such'")
+
+
+def test_what_the_system_refuses_is_one_line(unseen):
+    done = unseen("info", "x" * 300)
+    assert done.code == 1 and done.err == f"error: {'x' * 300} cannot be read: File name too long"
+
+
+@pytest.mark.slow
+def test_names_that_are_not_unicode_are_told(capsys, tmp_path):
+    emit({"photo": "\udcff.png", "name": "é"}, as_json=True)
+    assert json.loads(capsys.readouterr().out) == {"photo": "\udcff.png", "name": "é"}
+    command = [sys.executable, "-m", "unseen", "taxonomy", "check", os.fsencode(tmp_path) + b"/\xff.csv"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 1 and "\\udcff.csv: cannot be read: No such file" in done.stderr
+
+
+def test_examples_fit_the_default_bundle():
+    modules = sorted({module for module, _ in COMMANDS.values()})
+    shown = "".join(inspect.getsource(import_module(name, "unseen.apps.cli")) for name in modules)
+    assert all(Hierarchy.imagenet().resolve(name) for name in re.findall(r"--candidates subtree:(\w+)", shown))
+    (new,) = re.findall(r"unseen add \S+ --id (\w+)", shown)
+    assert new in Hierarchy.wordnet() and new not in Hierarchy.imagenet()
+
+
+def imported_by(*arguments: str) -> set[str]:
+    """The modules that a command imports, in a process of its own."""
+    script = """
+import sys
+from unseen.apps.cli import main
+sys.argv = ["unseen", *sys.argv[1:]]
+try:
+    main()
+finally:
+    print("modules:", *sys.modules, file=sys.stderr)
+"""
+    done = subprocess.run([sys.executable, "-c", script, *arguments], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return set(done.stderr.rpartition("modules: ")[2].split())
+
+
+@pytest.mark.slow
+def test_help_imports_neither_commands_nor_torch():
+    found = imported_by("--help")
+    assert not found & {"torch", "numpy", "PIL"}
+    assert {name for name in found if name.startswith("unseen.apps.cli.")} == {"unseen.apps.cli.app"}
+
+
+@pytest.mark.slow
+def test_only_the_command_asked_for_is_imported():
+    found = imported_by("rename", "--help")
+    assert "torch" not in found
+    commands = {f"unseen.apps.cli.{module}" for module, _ in COMMANDS.values()}
+    assert found & commands == {"unseen.apps.cli.grow"}
+
+
+@pytest.mark.slow
+def test_classes_are_added_without_torch(here):
+    assert "torch" not in imported_by("add", "bundle", "--name", "rescue dog", "--parent", "dog", "--out", "grown")
+    assert "torch" not in imported_by("remove", "grown", "--id", "rescue-dog", "--out", "smaller")
+
+
+@pytest.mark.slow
+def test_a_photo_is_labelled_without_scipy(here):
+    assert not {"scipy", "unseen.training.stage1"} & imported_by(
+        "classify", "photo.png", "--bundle", "bundle", "--trust-code"
+    )
+
+
+def test_help_lists_every_command(unseen):
+    listed = unseen("--help").out
+    assert all(re.search(rf"^│ {name} ", listed, re.MULTILINE) for name in COMMANDS)
+    registered = {
+        name
+        for module in {module for module, _ in COMMANDS.values()}
+        for name in re.findall(
+            r'^@command\(\s*"(\w+)"', inspect.getsource(import_module(module, "unseen.apps.cli")), re.M
+        )
+    }
+    assert registered - {"check", "suggest", "find", "show"} == set(COMMANDS) - {"hierarchy"}
+
+
+def test_a_misspelt_command_is_told(unseen):
+    done = unseen("clasify")
+    assert done.code == 2 and "Did you mean 'classify'?" in done.err
+
+
+def test_options_from_the_environment_and_from_a_file(here, unseen, monkeypatch):
+    def labels(*before: str, after: tuple[str, ...] = ()) -> int:
+        done = unseen(*before, "classify", "photo.png", "--trust-code", "--json", *after)
+        assert done.code == 0, done.err
+        return len(done.json["photos"][0]["labels"])
+
+    Path("unseen.toml").write_text('bundle = "bundle"\ncandidates = "seen"\n[classify]\nk = 4\n[train]\nepochs = 2\n')
+    assert labels("--config", "unseen.toml") == 4
+    assert labels("--config", "unseen.toml", after=("-k", "1")) == 1
+    monkeypatch.setenv("UNSEEN_CLASSIFY_BUNDLE", "bundle")
+    assert labels() == 5
+    monkeypatch.setenv("UNSEEN_CONFIG", "unseen.toml")
+    monkeypatch.setenv("UNSEEN_CLASSIFY_CANDIDATES", "unseen")
+    done = unseen("classify", "photo.png", "--trust-code", "--json")
+    assert [label["seen"] for label in done.json["photos"][0]["labels"]] == [False] * 4
+    monkeypatch.setenv("UNSEEN_CLASSIFY_CONFIDENCE", "much")
+    assert unseen("classify", "photo.png").code == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("k = ", "cannot be read as TOML"),
+        ("[classify]\nbundel = 1\n", "[classify] has no option bundel; there are: among, bins, bundle"),
+        ("[clasify]\nk = 1\n", "there is no command [clasify]; there are: demo, classify,"),
+        (None, "cannot be read as TOML: No such file"),
+    ],
+)
+def test_a_configuration_that_is_wrong_is_wrong_usage(here, unseen, text, says):
+    if text is not None:
+        Path("my.toml").write_text(text)
+    done = unseen("--config", "my.toml", "classify", "photo.png")
+    shown = " ".join(done.err.replace("│", " ").split())
+    assert done.code == 2 and says in shown
+
+
+@pytest.mark.parametrize(
+    ("typed", "says"),
+    [
+        (["classify", "--nope", "photo.png"], "No such option: --nope"),
+        (["classify", "photo.png", "-k", "0"], "'-k'"),
+        (["classify", "photo.png", "--workers", "2"], "add --out FILE"),
+        (["clasify", "photo.png"], "Did you mean 'classify'?"),
+    ],
+)
+def test_wrong_usage_is_json_too(unseen, typed, says):
+    done = unseen(*typed, "--json")
+    assert done.code == 2 and says in done.json["error"] and "Usage" in done.err
+
+
+@pytest.mark.parametrize(
+    ("typed", "at", "offered"), [("unseen cl", 1, "classify"), ("unseen classify --wor", 2, "--workers")]
+)
+def test_the_shell_completes_commands_and_options(typed, at, offered):
+    script = "from unseen.apps.cli import main; main()"
+    environment = os.environ | {"_UNSEEN_COMPLETE": "complete_bash", "COMP_WORDS": typed, "COMP_CWORD": str(at)}
+    command = [sys.executable, "-c", f"import sys; sys.argv = ['unseen']; {script}"]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert offered in done.stdout.split(), done.stderr
