@@ -20,7 +20,7 @@ from unseen.hierarchy.wordnet import check_connected, completed, connecting_node
 from unseen.methods.base import normalise_rows
 from unseen.util.errors import UnseenError
 from unseen.vectors.class_vectors import ClassVectors, Coverage, vectors_from_provenance
-from unseen.vectors.text_encoder import encoder_installed, needs_encoder
+from unseen.vectors.text_encoder import encoder_installed, unchanged_rows
 
 
 def add(
@@ -189,7 +189,7 @@ def _grown_vectors(
         part = np.concatenate([old, np.zeros((len(rows), old.shape[1]), np.float32)])
         unreadable = np.zeros(0, np.int64)
         if source.get("kind") == "text" and not encoder_installed():
-            unreadable = np.array([row for row in rows if needs_encoder(hierarchy, [row])], np.int64)
+            unreadable = rows[unchanged_rows(hierarchy, rows) < 0]
         readable = np.setdiff1d(rows, unreadable)
         if len(readable):
             vector_source = vectors_from_provenance(source, given if _comes_from_outside(source) else None)

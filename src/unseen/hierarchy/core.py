@@ -450,7 +450,9 @@ class Hierarchy:
             )
         if not sound:
             raise UnseenError("The saved hierarchy is damaged: a part is missing or of the wrong kind.")
-        return cls(ids, lemmas, (np.array(ptr), np.array(idx, int)), definitions, source, looks)
+        ids, lemmas = tuple(ids), tuple(map(tuple, lemmas))
+        graph = check_parents(ids, check_nodes(ids, lemmas), (np.array(ptr), np.array(idx, int)))
+        return cls.trusted(ids, lemmas, graph, definitions, source or {"kind": "own"}, looks)
 
 
 # --- whether a hierarchy is sound -------------------------------------------------------------------------------------

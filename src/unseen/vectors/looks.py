@@ -15,7 +15,7 @@ from unseen import data as assets
 from unseen.hierarchy import paths
 from unseen.hierarchy.looks import glossary
 from unseen.util.files import sha256
-from unseen.vectors.text_encoder import ENCODER, encode_sentences, wordnet_row
+from unseen.vectors.text_encoder import ENCODER, encode_sentences, unchanged_rows
 
 if TYPE_CHECKING:
     from unseen.hierarchy.core import Hierarchy
@@ -56,8 +56,10 @@ class LookEncodings:
         """The vectors of those of `rows` that have a look, n x S, and which have (n, bool)."""
         ids = [hierarchy.ids[row] for row in rows.tolist()]
         texts = [written_look(hierarchy, id) for id in ids] if hierarchy.own_looks else [""] * len(ids)
-        pairs = zip(texts, rows.tolist(), strict=True)
-        embedded = np.array([-1 if text else self._embedded_row(hierarchy, row) for text, row in pairs], np.int64)
+        embedded = np.array(
+            [-1 if text else self._rows.get(id, -1) for id, text in zip(ids, texts, strict=True)], np.int64
+        )
+        embedded[unchanged_rows(hierarchy, rows) < 0] = -1  # where the user means something else by the id
         matrix = np.zeros((len(rows), self.dim), np.float32)
         matrix[embedded >= 0] = self._codes[embedded[embedded >= 0]] * self._scale
         written = [place for place, text in enumerate(texts) if text]
@@ -66,11 +68,6 @@ class LookEncodings:
         described = embedded >= 0
         described[written] = True
         return matrix, described
-
-    def _embedded_row(self, hierarchy: Hierarchy, row: int) -> int:
-        """The row of the codes; -1 where the glossary has nothing, or the user means something else by the id."""
-        at = self._rows.get(hierarchy.ids[row], -1)
-        return at if at >= 0 and wordnet_row(hierarchy, row) >= 0 else -1
 
 
 def written_look(hierarchy: Hierarchy, id: str) -> str:

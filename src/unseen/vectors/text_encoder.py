@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unseen import data as assets
-from unseen.hierarchy.wordnet import is_wordnet_id, wordnet, wordnet_gloss
+from unseen.hierarchy.wordnet import wordnet, wordnet_gloss, wordnet_rows
 from unseen.util.errors import UnseenError
 from unseen.util.files import sha256, verified
 from unseen.util.names import how_to_install
@@ -55,7 +55,7 @@ class TextEncodings:
     def encode(self, hierarchy: Hierarchy, rows: Sequence[int] | np.ndarray | None = None) -> np.ndarray:
         """The vectors of these rows of the hierarchy (all by default), n x S float32."""
         chosen = np.arange(len(hierarchy.ids)) if rows is None else np.asarray(rows, np.int64)
-        embedded = np.array([wordnet_row(hierarchy, row) for row in chosen.tolist()], np.int64)
+        embedded = unchanged_rows(hierarchy, chosen)
         others = np.flatnonzero(embedded < 0)
         matrix = self._codes[embedded] * self._scale  # float32; rows of `others` are overwritten
         if len(others):
@@ -80,7 +80,7 @@ def encoder_installed() -> bool:
 
 def needs_encoder(hierarchy: Hierarchy, rows: Sequence[int] | np.ndarray | None = None) -> bool:
     """Whether any of these classes has no embedded encoding."""
-    return any(wordnet_row(hierarchy, int(row)) < 0 for row in (range(len(hierarchy)) if rows is None else rows))
+    return bool((unchanged_rows(hierarchy, np.arange(len(hierarchy)) if rows is None else np.asarray(rows)) < 0).any())
 
 
 def _sentence(hierarchy: Hierarchy, row: int) -> str:
@@ -89,23 +89,27 @@ def _sentence(hierarchy: Hierarchy, row: int) -> str:
     return f"{names}: {definition}" if definition else names
 
 
-def wordnet_row(hierarchy: Hierarchy, row: int) -> int:
-    """The row among WordNet's nouns of a class that is WordNet's own; -1 for any other.
+def unchanged_rows(hierarchy: Hierarchy, rows: np.ndarray) -> np.ndarray:
+    """For n rows of the hierarchy: the row among WordNet's nouns if the class means what it means there, else -1.
 
-    It stays WordNet's own if only some of its names are given, or its id for want of a name.
+    A class still means the same if it keeps only some of WordNet's names, or has its id for a name.
     """
-    id = hierarchy.ids[row]
-    if not is_wordnet_id(id):
-        return -1
-    original = wordnet()
-    at = original.index(id)
-    names = hierarchy.lemmas[row]
-    if names != original.lemmas[at]:
-        known = {name.lower() for name in (*original.lemmas[at], id)}
-        if any(name.lower() not in known for name in names):
-            return -1
-    own_definition = hierarchy.own_definitions.get(id)
-    return at if own_definition is None or own_definition == wordnet_gloss(id) else -1
+    ids = [hierarchy.ids[row] for row in rows.tolist()]
+    found = wordnet_rows(ids)
+    if (found < 0).all():
+        return found
+    originals = wordnet().lemmas
+    for at, (id, row, original) in enumerate(zip(ids, rows.tolist(), found.tolist(), strict=True)):
+        if original < 0:
+            continue
+        names, definition = hierarchy.lemmas[row], hierarchy.own_definitions.get(id)
+        if names != originals[original]:
+            known = {name.lower() for name in (*originals[original], id)}
+            if any(name.lower() not in known for name in names):
+                found[at] = -1
+        if definition is not None and definition != wordnet_gloss(id):
+            found[at] = -1
+    return found
 
 
 def encode_sentences(texts: Sequence[str]) -> np.ndarray:
