@@ -37,7 +37,6 @@ WIDE = 10_000  # columns: no table is as wide
     unseen reproduce all --photos photos/ --out results --quick
     torchrun --nproc-per-node 8 -m unseen reproduce all --imagenet-21k fall11 --imagenet-1k imagenet --out results
     """,
-    settings=OtherLengths,
 )
 def reproduce(
     table: Annotated[str, Argument(help="A table's name (unseen-classes, ...), everyday, xlsa17, or all.")],

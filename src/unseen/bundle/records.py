@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unseen.methods.base import FitRecord, Record
+from unseen.methods.base import FitRecord
+from unseen.util.settings import Record
 
 if TYPE_CHECKING:
     from unseen.networks.base import Network

@@ -8,9 +8,8 @@ the projection only appends a 1 for the bias; for ConSE and the like it is where
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from unseen.methods.projections import KINDS, Projection
 from unseen.util.arrays import LARGE, normalise_rows
 from unseen.util.errors import UnseenError
 from unseen.util.run import Run
+from unseen.util.settings import Record
 
 if TYPE_CHECKING:
     # the names of methods, which `--help` lists, should not have to wait for torch
@@ -25,41 +25,7 @@ if TYPE_CHECKING:
     from unseen.networks.features import SeenFeatures
     from unseen.vectors.class_vectors import ClassVectors
 
-R = TypeVar("R", bound="Record")
 State = dict[str, np.ndarray]
-
-
-@dataclass(frozen=True)
-class Record:
-    """Base of typed facts that are saved as JSON objects, and can be read by older and newer versions of the package.
-
-    In JSON a field has its own name or that of its metadata, `field(metadata={"key": "hit@1"})`; metadata may also
-    name the record that it holds, `{"record": Holdout}`. A field that is None by default is left out while it is None.
-    Keys without a field, such as those of a newer version, are kept in `extra`.
-    """
-
-    extra: dict[str, Any] = field(default_factory=dict, kw_only=True)
-
-    @classmethod
-    def from_json(cls: type[R], saved: Mapping[str, Any]) -> R:
-        """The record that `to_json` gave; a field without a default must be there."""
-        values, rest = {}, dict(saved)
-        for item in fields(cls):
-            key = item.metadata.get("key", item.name)
-            if item.name == "extra" or key not in rest:
-                continue
-            value, kind = rest.pop(key), item.metadata.get("record")
-            values[item.name] = kind.from_json(value) if kind is not None and value is not None else value
-        return cls(**values, extra=rest)
-
-    def to_json(self) -> dict[str, Any]:
-        saved = dict(self.extra)
-        for item in fields(self):
-            value = getattr(self, item.name)
-            if item.name == "extra" or (value is None and item.default is None):
-                continue
-            saved[item.metadata.get("key", item.name)] = value.to_json() if isinstance(value, Record) else value
-        return saved
 
 
 @dataclass(frozen=True)
@@ -152,7 +118,7 @@ class Method(ABC):
     """
 
     name: ClassVar[str]
-    Settings: ClassVar[type] = NoSettings  # a dataclass of plain JSON values, see `unseen.methods.registry`
+    Settings: ClassVar[type] = NoSettings  # a dataclass of plain JSON values, see `unseen.util.settings`
     needs_features: ClassVar[bool] = False  # learns from photos of seen classes, and cannot do without
     takes_features: ClassVar[bool] = False  # can learn from photos
     needs_vector: ClassVar[bool] = False  # has no answer for a class without a vector

@@ -7,8 +7,8 @@ from typing import Annotated
 
 from unseen.methods.base import FitRecord, Problem, Solution, WordSpace, normalise_rows
 from unseen.methods.projections import ConvexCombination
-from unseen.methods.registry import AT_LEAST_1
 from unseen.util.run import Run
+from unseen.util.settings import AT_LEAST_1
 
 
 @dataclass(frozen=True)

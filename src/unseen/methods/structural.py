@@ -14,8 +14,8 @@ import numpy as np
 from unseen.hierarchy.core import Hierarchy
 from unseen.methods.base import FitRecord, Method, Problem, Solution, State, normalise_rows
 from unseen.methods.projections import Append1
-from unseen.methods.registry import NOT_NEGATIVE
 from unseen.util.run import Run
+from unseen.util.settings import NOT_NEGATIVE
 
 FAR = 20_000  # steps to a class that cannot be reached
 

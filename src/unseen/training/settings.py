@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from unseen.methods.registry import AT_LEAST_1, BELOW_1, NOT_NEGATIVE, POINTS, POSITIVE, Limit, check_settings
 from unseen.util.errors import UnseenError
+from unseen.util.settings import AT_LEAST_1, BELOW_1, NOT_NEGATIVE, POINTS, POSITIVE, Limit, check_settings
 
 SHARE = Limit("greater than 0 and less than 1", lambda value: 0 < value < 1)
 

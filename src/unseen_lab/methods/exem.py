@@ -11,9 +11,9 @@ import numpy as np
 from unseen.methods.base import FitRecord, Method, Problem, Solution, State, normalise_rows
 from unseen.methods.kin.kin import Ridges
 from unseen.methods.projections import Unit
-from unseen.methods.registry import AT_LEAST_1, AT_LEAST_2, DECAY, POSITIVE
 from unseen.util.errors import UnseenError
 from unseen.util.run import Run
+from unseen.util.settings import AT_LEAST_1, AT_LEAST_2, DECAY, POSITIVE
 from unseen_lab.methods.photo_classes import PhotoClasses, Score, at_edge, best
 
 WIDTHS = (0.25, 0.5, 1.0, 2.0, 4.0)

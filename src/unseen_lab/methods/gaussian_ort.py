@@ -9,8 +9,8 @@ import numpy as np
 
 from unseen.methods.base import FitRecord, Method, Problem, Solution, State, normalise_rows
 from unseen.methods.projections import Unit
-from unseen.methods.registry import AT_LEAST_1, NOT_NEGATIVE, POSITIVE
 from unseen.util.run import Run, progress
+from unseen.util.settings import AT_LEAST_1, NOT_NEGATIVE, POSITIVE
 from unseen_lab.methods.photo_classes import PhotoClasses, best, moments, take_step
 
 if TYPE_CHECKING:

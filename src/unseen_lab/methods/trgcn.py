@@ -18,7 +18,7 @@ from unseen.methods.graph.adjacency import Adjacency, neighbours
 from unseen.methods.graph.dgp import softmax_of_rows
 from unseen.methods.graph.layers import GraphLayer, GraphNetwork, Operator
 from unseen.methods.graph.training import GraphMethod, HiddenSettings
-from unseen.methods.registry import AT_LEAST_1
+from unseen.util.settings import AT_LEAST_1
 
 
 class TransformerLayer(GraphLayer):

@@ -36,10 +36,10 @@ import numpy as np
 
 from unseen.data import AWA2_CLASSES, AWA2_TEST, find_asset
 from unseen.hierarchy.core import Hierarchy
-from unseen.methods.registry import AT_LEAST_1, NOT_NEGATIVE
 from unseen.networks.folders import photos_folder
 from unseen.util.errors import UnseenError
 from unseen.util.files import sha256
+from unseen.util.settings import AT_LEAST_1, NOT_NEGATIVE
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -22,9 +22,10 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from dataclasses import is_dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -36,14 +37,12 @@ from typer.main import get_command
 from unseen import __version__
 from unseen.util.errors import UnseenError
 from unseen.util.safe_text import SafeConsole, visible
+from unseen.util.settings import Setting, list_settings
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
-
-if TYPE_CHECKING:
-    from unseen.methods.registry import Setting
 
 # Command -> its module and its line in --help, in the order of --help. A module is imported when its command is run.
 COMMANDS = {
@@ -188,22 +187,18 @@ VerboseFlag = Annotated[bool, Option("--verbose", "-v", help="Also show details 
 QuietFlag = Annotated[bool, Option("--quiet", "-q", help="Show warnings and errors only.")]
 
 
-def command(
-    name: str, *, group: typer.Typer | None = None, examples: str = "", settings: type | None = None
-) -> Callable:
+def command(name: str, *, group: typer.Typer | None = None, examples: str = "") -> Callable:
     """Register a function as a command: its examples go below --help, its `UnseenError`s become one line and exit 1.
 
-    Each field of the dataclass `settings` becomes an option; the function gets them as its argument `settings`.
+    Where a parameter of the function is a dataclass of settings, each of its fields becomes an option.
     """
-    fields: list[Setting] = []
-    if settings is not None:
-        from unseen.methods.registry import list_settings  # with NumPy, which --help does not need
-
-        fields = list_settings(settings)
     if group is None:
         group = _loaded[name] = typer.Typer(**SETTINGS)
 
     def register(function: Callable) -> Callable:
+        signature = inspect.signature(function, eval_str=True)
+        settings = {name: one.annotation for name, one in signature.parameters.items() if is_dataclass(one.annotation)}
+
         @functools.wraps(function)
         def run(*args, verbose: bool = False, quiet: bool = False, **kwargs):
             _show_log(verbose, quiet)
@@ -212,9 +207,8 @@ def command(
                     from unseen.training.default import default_bundle
 
                     kwargs["bundle"] = default_bundle().path
-                if settings is not None:
-                    kwargs["settings"] = settings(**{field.name: kwargs.pop(field.name) for field in fields})
-                return function(*args, **kwargs)
+                chosen = {name: read_settings(kind, kwargs) for name, kind in settings.items()}
+                return function(*args, **kwargs, **chosen)
             except UnseenError as error:
                 _fail(str(error), kwargs.get("json_", False))
             except BrokenPipeError:
@@ -228,9 +222,8 @@ def command(
             raise typer.Exit(1)
 
         flags = [_parameter("verbose", VerboseFlag, False), _parameter("quiet", QuietFlag, False)]
-        signature = inspect.signature(run, eval_str=True)
-        parameters = [parameter for name, parameter in signature.parameters.items() if name != "settings"]
-        parameters += [*(_option(field) for field in fields), *flags]
+        parameters = [one for name, one in signature.parameters.items() if name not in settings]
+        parameters += [_option(field) for kind in settings.values() for field in list_settings(kind)] + flags
         run.__signature__ = signature.replace(parameters=parameters)  # pyright: ignore[reportAttributeAccessIssue]
         run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         lines = [line.strip() for line in examples.strip().splitlines() if line.strip()]
@@ -246,12 +239,19 @@ def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
 
 
 def _option(field: Setting) -> inspect.Parameter:
-    """The option for a field of a settings dataclass, with its type, default, lower limit and help."""
+    """The option for a field of a settings dataclass; a name of one letter makes a short one, -k."""
     kind = Path if field.kind is Any else field.kind
     least = {"of at least 0": 0, "of at least 1": 1}.get(field.limit.words)
-    option = Option(help=field.help, min=least if kind is int else None)
+    names = ["-" + field.name] if len(field.name) == 1 else []
+    option = Option(*names, help=field.help, min=least if kind is int else None)
+    annotation = list[kind] if field.several else kind
     optional = field.optional or field.default is None
-    return _parameter(field.name, Annotated[kind | None if optional else kind, option], field.default)
+    return _parameter(field.name, Annotated[annotation | None if optional else annotation, option], field.default)
+
+
+def read_settings(kind: type, options: dict[str, Any]) -> Any:
+    """The dataclass, with its fields taken out of the options that the user gave."""
+    return kind(**{field.name: options.pop(field.name) for field in list_settings(kind)})
 
 
 class LogHandler(logging.Handler):

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     unseen train --hierarchy sounds.csv --network linear:head.npz --out sounds
     unseen train --method dgp --set k=2 --set weighted=false --out ablation
     """,
-    settings=TrainSettings,
 )
 def train(
     out: Annotated[Path, Option(help="The bundle to write: a file.")],
@@ -148,7 +147,6 @@ def _show(bundle: Bundle) -> None:
     unseen finetune dgp-bundle --photos photos/ --out tuned --resume
     torchrun --nproc-per-node 8 -m unseen finetune dgp-bundle --photos imagenet/train --out dgp-tuned
     """,
-    settings=FinetuneSettings,
 )
 def finetune(
     bundle: Annotated[Path, Argument(help="The bundle whose network is finetuned.")],
@@ -194,7 +192,6 @@ def _show_finetuned(result: dict) -> None:
     unseen calibrate my-bundle --photos photos/held-out --out calibrated --harm 2
     unseen calibrate my-bundle --photos photos/held-out --out calibrated --reach 10
     """,
-    settings=CalibrateSettings,
 )
 def calibrate(
     bundle: options.Bundle,

@@ -17,8 +17,8 @@ from unseen.hierarchy.core import Hierarchy
 from unseen.methods.graph.adjacency import Adjacency, all_hops, hop_groups, neighbours
 from unseen.methods.graph.layers import GraphLayer, GraphNetwork, Operator, convolutions
 from unseen.methods.graph.training import GraphMethod, GraphSettings, HiddenSettings
-from unseen.methods.registry import AT_LEAST_1, NOT_NEGATIVE
 from unseen.util.errors import UnseenError
+from unseen.util.settings import AT_LEAST_1, NOT_NEGATIVE
 
 
 class DGP(GraphNetwork):

@@ -23,13 +23,13 @@ from unseen.methods.base import FitRecord, Method, Problem, Solution, State
 from unseen.methods.graph.adjacency import Adjacency, Field, receptive_field, whole_graph
 from unseen.methods.graph.layers import GraphNetwork, Operator
 from unseen.methods.projections import Append1
-from unseen.methods.registry import AT_LEAST_1, BELOW_1, NOT_NEGATIVE
 from unseen.util.devices import choose_device, peak_memory_mb
 from unseen.util.errors import UnseenError
 from unseen.util.loop import TrainingLoop, pack_training, unpack_training
 from unseen.util.names import list_some
 from unseen.util.processes import Processes
 from unseen.util.run import Run
+from unseen.util.settings import AT_LEAST_1, BELOW_1, NOT_NEGATIVE
 
 
 class Masks:

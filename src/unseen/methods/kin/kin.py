@@ -20,10 +20,10 @@ from unseen.hierarchy.core import Hierarchy
 from unseen.methods.base import FitRecord, Method, Problem, Solution, State, has_vector, normalise_rows
 from unseen.methods.graph.adjacency import Adjacency, hop_groups
 from unseen.methods.projections import Append1
-from unseen.methods.registry import DECAY, NOT_NEGATIVE, POSITIVE
 from unseen.util.errors import UnseenError
 from unseen.util.files import writing
 from unseen.util.run import Run
+from unseen.util.settings import DECAY, NOT_NEGATIVE, POSITIVE
 
 if TYPE_CHECKING:
     # a bundle that only labels photos asks for the method's settings, and never for a product

@@ -9,8 +9,8 @@ from typing import Literal
 import pytest
 
 from unseen.methods import get_method, make_method, method_names
-from unseen.methods.registry import check_settings
 from unseen.util.errors import UnseenError
+from unseen.util.settings import check_settings
 
 WRONG = [
     ("kin", "ridge", '"abc"', "must be a number greater than 0, not 'abc'"),
