@@ -21,7 +21,7 @@ from unseen.util.errors import UnseenError
 from unseen_lab.tables.levels import LENGTHS, ORDER, Lengths, OtherLengths, find_level, load_recipe
 
 logger = logging.getLogger(__name__)
-SCRIPTS, NAMES = Path(__file__).resolve().parents[3] / "benchmarks", ("stage1", "score", "finetune", "serve")
+SCRIPTS, NAMES = Path(__file__).resolve().parents[2] / "benchmarks", ("stage1", "score", "finetune", "serve")
 WIDE = 10_000  # columns: no table is as wide
 
 

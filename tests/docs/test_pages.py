@@ -108,7 +108,7 @@ def test_the_tour_of_a_photo_names_functions_of_today():
 @pytest.mark.slow
 def test_examples_run(tmp_path):
     """In one process, each with names of its own; they find photo.jpg and my-bundle."""
-    shutil.copy(ROOT / "src" / "unseen" / "web" / "static" / "samples" / "coffee.jpg", tmp_path / "photo.jpg")
+    shutil.copy(ROOT / "src" / "unseen" / "apps" / "web" / "static" / "samples" / "coffee.jpg", tmp_path / "photo.jpg")
     parts = [f"exec({snippet!r}, {{'__name__': {page.stem!r}}})" for page in RUNNABLE for snippet in snippets(page)]
     run_python("\n".join(["import unseen", "unseen.load().save('my-bundle')", *parts]), tmp_path)
 

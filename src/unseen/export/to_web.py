@@ -31,7 +31,7 @@ RUNTIME, SHA256 = "onnxruntime-web@1.22.0", "e293551f9d36d003e293d0f2937fee7b3df
 ARCHIVE = f"{RUNTIME.replace('@', '-')}.tgz"
 WASM = ("ort.wasm.min.mjs", "ort-wasm-simd-threaded.mjs", "ort-wasm-simd-threaded.wasm")
 PAGE = Path(__file__).parent / "page"
-SHARED = PAGE.parents[1] / "web" / "static"  # what looks and reads as on the page of `unseen serve`
+SHARED = PAGE.parents[1] / "apps" / "web" / "static"  # what looks and reads as on the page of `unseen serve`
 METADATA = ("labels", "transform", "hierarchy", "calibration", "verdict")
 TOLERANCE = 0.05  # of a probability: how far 8 bits may be from the rest
 

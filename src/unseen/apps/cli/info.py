@@ -73,7 +73,7 @@ def gather() -> dict:
             "system": platform.platform(),
             "cpus": os.cpu_count(),
             "torch_build": torch.__version__,
-            "package": str(Path(__file__).parents[1]),
+            "package": str(Path(__file__).parents[2]),
             "variables": {name: value for name, value in sorted(os.environ.items()) if name.startswith("UNSEEN_")},
             "optional": {name: found for name, found in packages.items() if found},
         },
