@@ -35,9 +35,9 @@ from unseen.methods.base import normalise_rows
 from unseen.methods.graph.training import GraphMethod
 from unseen.methods.structural import distances
 from unseen.model import Model
-from unseen.naming.candidates import AUTHORS_LISTS
 from unseen.networks.folders import open_features
 from unseen.util.files import write_atomically
+from unseen_lab.authors import AUTHORS_LISTS
 from unseen_lab.tables.claims import LEVEL, holm, show_p, sign_flip
 
 RELATIONS = ("ancestor", "descendant", "sibling", "further")

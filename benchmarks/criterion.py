@@ -30,12 +30,12 @@ from unseen.methods.base import Problem, normalise_rows
 from unseen.methods.kin import Kin, KinSettings
 from unseen.methods.kin.kin import SPLITS, START, WEIGHTS, Inputs, gather, hidden_branches, principal_part, quality
 from unseen.methods.projections import Append1
-from unseen.naming.candidates import AUTHORS_LISTS, paper_list
 from unseen.networks import FeatureStore
 from unseen.networks.loading import load_network
 from unseen.training.default import DEFAULT_VECTORS
 from unseen.util.run import Run
 from unseen.vectors.class_vectors import ClassVectors, class_vectors, load_vectors
+from unseen_lab.authors import AUTHORS_LISTS, paper_list
 
 NETWORKS = ("efficientnet-lite0", "efficientnet-lite1", "efficientnet-lite2", "resnet50")
 LOOKED_AT, REPORTED = 0, 1  # which of every two classes of photos

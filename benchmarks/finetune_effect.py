@@ -21,8 +21,8 @@ import numpy as np
 
 from pages import kept_words
 from unseen.evaluation.protocol import evaluate_lists
-from unseen.naming.candidates import AUTHORS_LISTS
 from unseen.util.files import write_atomically
+from unseen_lab.authors import AUTHORS_LISTS
 from unseen_lab.tables.claims import LEVEL, holm, show_p, sign_flip
 from unseen_lab.tables.levels import LENGTHS, Row, find_level
 from unseen_lab.tables.tables import deviation

@@ -18,7 +18,8 @@ from itertools import groupby
 from pathlib import Path
 
 from unseen.hierarchy.core import Hierarchy
-from unseen.naming.placing import find_head, suggest
+from unseen.naming.meaning import find_head_noun
+from unseen.naming.placing import suggest
 
 NAMES = Path(__file__).with_name("everyday-names.csv")
 FRESH = Path(__file__).with_name("fresh-names.csv")
@@ -68,7 +69,7 @@ def main() -> None:
     parser.add_argument("--wrong", action="store_true", help="list the names that are wrong")
     options = parser.parse_args()
     names = read_half(options.half)
-    known = [name.name for name in names if find_head(name.name, Hierarchy.wordnet()).is_name]
+    known = [name.name for name in names if find_head_noun(name.name, Hierarchy.wordnet()).is_name]
     if known:
         raise SystemExit(f"WordNet has these: {', '.join(known)}")
     result = {"half": options.half, "lists": measure(lists_of(names)), "alone": measure([[name] for name in names])}

@@ -28,11 +28,11 @@ from unseen.methods import Method, make_method
 from unseen.methods.base import Problem, normalise_rows
 from unseen.methods.kin import Kin, KinSettings
 from unseen.methods.projections import Append1
-from unseen.naming.candidates import AUTHORS_LISTS, paper_list
 from unseen.networks import FeatureStore
 from unseen.networks.loading import load_network
 from unseen.util.run import Run
 from unseen.vectors.class_vectors import class_vectors, load_vectors
+from unseen_lab.authors import AUTHORS_LISTS, paper_list
 from unseen_lab.tables.plots import drawing
 
 NETWORKS = ("efficientnet-lite0", "efficientnet-lite1", "efficientnet-lite2", "resnet50")

@@ -28,8 +28,7 @@ from unseen.apps.web.view import View
 from unseen.bundle import Bundle
 from unseen.hierarchy.core import Hierarchy
 from unseen.model import Model
-from unseen.naming.candidates import read_ids
-from unseen.naming.placing import read_names
+from unseen.naming.reading import read_ids, read_names
 from unseen.networks.features import read_arrays
 from unseen.networks.loading import load_network
 from unseen.photos import read_photo

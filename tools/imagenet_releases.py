@@ -13,7 +13,7 @@ import sys
 import zipfile
 
 from unseen.hierarchy.core import Hierarchy
-from unseen.naming.candidates import paper_list
+from unseen_lab.authors import paper_list
 
 PERSON = "n00007846"
 LISTS = ("train", "2-hops", "3-hops", "all")

@@ -18,7 +18,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))
 import suggest as benchmark
 from unseen.data import imagenet_21k
 from unseen.hierarchy.core import Hierarchy
-from unseen.naming.placing import KINDS, WEIGHTS, HeadNoun, Places, find_head, make_atlas
+from unseen.naming.meaning import HeadNoun, find_head_noun
+from unseen.naming.placing import KINDS, WEIGHTS, Places, make_atlas
 
 REWARD = np.array([1, 0.8, 0.5])  # by steps from the true parent
 PENALTY = 0.03
@@ -64,7 +65,7 @@ def right(examples: list[Example], weights: np.ndarray) -> np.ndarray:
 
 def everyday(wordnet: Hierarchy) -> dict[str, list[Example]]:
     names = benchmark.read_half("develop")
-    heads = {name.name: find_head(name.name, wordnet) for name in names}
+    heads = {name.name: find_head_noun(name.name, wordnet) for name in names}
     lists = benchmark.lists_of(names)
     named = [[(name.name, heads[name.name], name.parents) for name in group] for group in lists]
     alone = [[each] for group in named for each in group]
@@ -79,7 +80,7 @@ def hidden(wordnet: Hierarchy) -> list[Example]:
     chance = {id: max((KEPT[kind] for kind in KINDS if id in kinds[kind]), default=0.03) for id in graph.leaves}
     gone = [id for id, share in chance.items() if rng.random() < share]
     rest = wordnet.without(gone)
-    named = [(wordnet.name(id), find_head(wordnet.name(id), rest), tuple(wordnet.parents(id)), id) for id in gone]
+    named = [(wordnet.name(id), find_head_noun(wordnet.name(id), rest), tuple(wordnet.parents(id)), id) for id in gone]
     named = [each for each in named if not each[1].is_name]
     named = [named[at] for at in rng.permutation(len(named))[:HIDDEN]]
     named.sort(key=lambda each: wordnet.path_to_root(each[3])[::-1])  # neighbours

@@ -42,6 +42,7 @@ from unseen.answers.scores import Scorer, check_shift
 from unseen.bundle import Bundle, grow, teach
 from unseen.hierarchy.core import Hierarchy, Node
 from unseen.naming.candidates import default_candidates, resolve_candidates
+from unseen.naming.meaning import find_class, with_parent_ids
 from unseen.networks.features import check_matrix
 from unseen.networks.light import LightNetwork, find_light, keep_light
 from unseen.photos.reading import Source, UnreadablePhoto
@@ -56,7 +57,8 @@ if TYPE_CHECKING:
     from unseen.bundle.records import CalibrationRecord, FinetuneRecord
     from unseen.evaluation.protocol import Evaluation
     from unseen.methods import Method
-    from unseen.naming.listing import Entry, Listed
+    from unseen.naming.listing import Listed
+    from unseen.naming.reading import Entry
     from unseen.networks.base import Network
     from unseen.training.settings import CalibrateSettings, FinetuneSettings, TrainSettings
 
@@ -279,7 +281,7 @@ class Model:
         ('raspberry', ['lemon', 'raspberry'])
         """
         if isinstance(names, str):
-            from unseen.naming.listing import read_list
+            from unseen.naming.reading import read_list
 
             names = read_list(names)
         key = tuple(names)
@@ -396,7 +398,7 @@ class Model:
 
     def heatmap(self, photo: Source, id: str, instead_of: str | None = None) -> HeatMap:
         """Where in the photo the score of a class, by id or name, comes from; with `instead_of`, why not that other."""
-        ids = [self.bundle.hierarchy.resolve(one) for one in (id, instead_of) if one is not None]
+        ids = [find_class(one, self.bundle.hierarchy) for one in (id, instead_of) if one is not None]
         heat, *other = map_heat(self.bundle, self.network, photo, ids)
         return heat.minus(other[0]) if other else heat
 
@@ -469,17 +471,17 @@ class Model:
                     raise UnseenError("a new class needs a name, or the id of a WordNet noun")
                 one = Node(id or slug(names[0]), names, parents, definition, looks)
             nodes.append(one)
-        self.replace_bundle(grow.add(self.bundle, nodes, vectors))
+        self.replace_bundle(grow.add(self.bundle, with_parent_ids(nodes, self.bundle.hierarchy), vectors))
         return nodes[0].id if isinstance(name, (str, Node)) else [node.id for node in nodes]
 
     def remove(self, *classes: str) -> None:
         """Remove classes, by id or name; their children go to their parents. Seen classes cannot be removed."""
-        ids = [self.bundle.hierarchy.resolve(one) for one in classes]
+        ids = [find_class(one, self.bundle.hierarchy) for one in classes]
         self.replace_bundle(grow.remove(self.bundle, ids))
 
     def rename(self, name: str, *names: str) -> None:
         """Give a class, by id or name, other names, the one to show first. Its classifier stays."""
-        self.replace_bundle(grow.rename(self.bundle, self.bundle.hierarchy.resolve(name), names))
+        self.replace_bundle(grow.rename(self.bundle, find_class(name, self.bundle.hierarchy), names))
 
     def teach(self, name: str, photos: Source | Iterable[Source] = (), *, features: Any = None) -> int:
         """Teach a class, by id or name, with a photo, several, or a folder of them, or with rows of features (n x D),
@@ -487,14 +489,14 @@ class Model:
         UnseenError, and nothing is taught."""
         if features is not None and not (isinstance(photos, tuple) and not photos):
             raise UnseenError("photos and features are both given: teach one after the other")
-        id = self.bundle.hierarchy.resolve(name)
+        id = find_class(name, self.bundle.hierarchy)
         taught = read_one_class(self, photos) if features is None else read_rows(self, features)
         self.replace_bundle(teach.teach(self.bundle, {id: taught}))
         return self.bundle.taught[id].photos
 
     def forget(self, name: str) -> None:
         """Forget the photos of a class: restores its classifier from before teaching."""
-        self.replace_bundle(teach.forget(self.bundle, [self.bundle.hierarchy.resolve(name)]))
+        self.replace_bundle(teach.forget(self.bundle, [find_class(name, self.bundle.hierarchy)]))
 
     def export(self, kind: str, out: str | Path, candidates: Names = "any", half: bool = False) -> dict[str, Any]:
         """Write the model for elsewhere: onnx, torch, timm or web; `unseen.export.to_onnx` has the details."""

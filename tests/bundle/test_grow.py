@@ -117,7 +117,7 @@ def test_a_grown_bundle_is_saved_and_grows_on(bundle, tmp_path):
     assert again.added == ["pup"] and again.hierarchy.definition("pup") == "a young dog"
     assert again.hierarchy.look("pup") == "small and fluffy"
     assert again.is_class[again.hierarchy.index("pup")]
-    more = add(again, [Node("toy-pup", "toy pup", "whelp")])
+    more = add(again, [Node("toy-pup", "toy pup", "pup")])
     assert more.hierarchy.parents("toy-pup") == ["pup"] and more.added == ["pup", "toy-pup"]
 
 
@@ -162,10 +162,10 @@ def test_a_wordnet_id_is_enough(bundle):
 
 def test_parents_of_wordnet_come_along_and_only_connect(bundle):
     cougar, wildcat = "n02125311", "n02124623"
-    big_cat = Hierarchy.wordnet().parents("n02128385")[0]  # of the leopard
+    leopard = "n02128385"
+    big_cat = Hierarchy.wordnet().parents(leopard)[0]
     assert cougar not in bundle.hierarchy and big_cat not in bundle.hierarchy
-    grown = add(bundle, [Node("kitten", "spotted kitten", "Panthera pardus")])
-    leopard = grown.hierarchy.parents("kitten")[0]
+    grown = add(bundle, [Node("kitten", "spotted kitten", leopard)])
     assert grown.connecting == [leopard, big_cat] and grown.added == ["kitten"]
     assert not grown.is_class[grown.hierarchy.indices([leopard, big_cat])].any()
     assert grown.is_class[-1]
@@ -180,7 +180,7 @@ def test_a_node_that_only_connects_can_become_a_class(bundle):
     assert already_classes(bundle, [Node(entity, ()), Node(DOG, "dog"), Node("new", "new")]) == [DOG]
     assert add(bundle, [Node(entity, "Entity")]).is_class[bundle.hierarchy.index(entity)]
     physical = "n00001930"
-    assert add(bundle, [Node(physical, (), "entity", bundle.hierarchy.definition(physical))]).added == [physical]
+    assert add(bundle, [Node(physical, (), entity, bundle.hierarchy.definition(physical))]).added == [physical]
     for other in (Node(entity, "ghost"), Node(physical, (), DOG), Node(entity, (), (), "a ghost")):
         with pytest.raises(UnseenError, match=f"{other.id} is in the hierarchy already, as .* give its id alone"):
             add(bundle, [other])
@@ -214,8 +214,7 @@ def test_without_the_encoder_text_is_guessed_from_the_parents(bundle, monkeypatc
         ([], "no class to add"),
         ([Node("x", "x")], "x: a new class needs a parent"),
         ([Node("x", (), DOG)], "x: a new class needs a name"),
-        ([Node("x", "x", "dgo")], "'dgo' is neither an id nor a name"),
-        ([Node("x", "x", "crane")], "'crane' names 5 classes"),
+        ([Node("x", "x", "dgo")], "x: its parent 'dgo' is not in the hierarchy"),
         ([Node(DOG, "dog", ZEBRA)], r"already a class of this bundle: n02084071 \(dog\)"),
         ([Node("x", "x", DOG), Node("x", "y", DOG)], "'x' is given twice"),
         ([Node("x", "x", "y"), Node("y", "y", "x")], "a cycle: x -> y -> x"),

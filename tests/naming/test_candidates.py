@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,9 +15,11 @@ from support.problems import SEEN, make_hierarchy
 from unseen.data import imagenet_1k, imagenet_21k
 from unseen.examples import fruits
 from unseen.hierarchy.core import Hierarchy
-from unseen.naming.candidates import default_candidates, find_node, paper_list, read_ids, resolve_candidates
+from unseen.naming.candidates import HELP, default_candidates, register_candidates, resolve_candidates, set_names
+from unseen.naming.reading import read_ids
 from unseen.util.errors import UnseenError
 
+TABLE = (Path(__file__).resolve().parents[2] / "docs" / "answers.md").read_text(encoding="utf-8")
 HIERARCHY = make_hierarchy()
 CLASSES = [id for id in HIERARCHY.ids if id != "thing"]  # "thing" only connects
 
@@ -32,7 +35,9 @@ def meant(spec, hierarchy, seen, classes, added=(), with_seen=False) -> set[str]
 
 def make_bundle(hierarchy, seen, classes, added=()) -> Any:
     is_class = np.isin(hierarchy.ids, list(classes))
-    return SimpleNamespace(hierarchy=hierarchy, ids=hierarchy.ids, seen_ids=seen, is_class=is_class, added=added)
+    is_seen = np.isin(hierarchy.ids, list(seen))
+    facts = {"seen_ids": seen, "is_seen": is_seen, "is_class": is_class, "added": added}
+    return SimpleNamespace(hierarchy=hierarchy, ids=hierarchy.ids, **facts)
 
 
 def test_names():
@@ -186,45 +191,6 @@ def test_mistakes(spec, says):
         resolve(spec)
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "says"),
-    [
-        ("a.txt", b"\xff\xfe", "cannot be read as UTF-8 text"),
-        ("a.txt", b"\n \n", "holds no ids"),
-        ("a.json", b"{", "not JSON"),
-        ("a.json", b"{}", "must hold a JSON list of ids"),
-        ("a.json", b"[1]", "must hold a JSON list of ids"),
-        ("a.json", b"[]", "holds no ids"),
-    ],
-)
-def test_files_with_mistakes(tmp_path, name, content, says):
-    (tmp_path / name).write_bytes(content)
-    with pytest.raises(UnseenError, match=says):
-        read_ids(tmp_path / name)
-
-
-def test_the_authors_lists(authors_lists):
-    lists = {name: paper_list(name) for name in ("2-hops", "3-hops", "all", "train", "awa2-test", "awa2-train")}
-    sizes = {name: len(ids) for name, ids in lists.items()}
-    assert sizes == {"2-hops": 1549, "3-hops": 7860, "all": 20842, "train": 1000, "awa2-test": 10, "awa2-train": 40}
-    assert set(lists["2-hops"]) < set(lists["3-hops"]) < set(lists["all"])
-    assert not set(lists["all"]) & set(lists["train"])
-    assert sorted(lists["train"]) == list(imagenet_1k())
-    hierarchy = Hierarchy.paper()
-    found = meant("2-hops", hierarchy, lists["train"], hierarchy.ids)
-    assert set(found) == set(lists["2-hops"])
-    assert len(meant("2-hops+1K", hierarchy, lists["train"], hierarchy.ids)) == 2549
-    assert len(meant("awa2", hierarchy, lists["train"], hierarchy.ids)) == 50
-
-
-def test_a_name_means_the_node_that_it_is_the_first_name_of():
-    names = {"bird": "bird", "shuttle": ["shuttlecock", "bird"], "c1": "crane", "c2": "crane"}
-    hierarchy = Hierarchy.from_edges([("bird", "t"), ("shuttle", "t"), ("c1", "t"), ("c2", "t")], names=names)
-    assert find_node(hierarchy, "Bird") == "bird" and find_node(hierarchy, "shuttle") == "shuttle"
-    with pytest.raises(UnseenError, match="names 2 classes"):
-        find_node(hierarchy, "crane")
-
-
 def test_what_is_evaluated_by_default():
     own = fruits().bundle
     assert default_candidates(own) == "unseen&leaves"  # citrus and berry are headings
@@ -244,3 +210,17 @@ def test_an_ambiguous_chain_is_refused_quickly():
         meant("subtree:zzqq" + "-seen" * 300, hierarchy, ["young"], hierarchy.ids)
     with pytest.raises(UnseenError, match="hops:N"):
         meant("hops:" + "9" * 5000, hierarchy, ["young"], hierarchy.ids)
+
+
+def test_sets_can_be_registered():
+    register_candidates("sharp", lambda hierarchy: ["saw", "knife"])
+    assert resolve("sharp") == {"saw"} and resolve("sharp+seen") == {"saw", *SEEN}
+    for name in ("any", "folder", "hops:2", "a+b"):
+        with pytest.raises(UnseenError, match="candidates cannot be named"):
+            register_candidates(name, lambda hierarchy: [])
+
+
+def test_help_and_documentation_name_every_set():
+    for name in set(set_names()) - {"1K", "1k", "sharp", "sour"}:
+        assert f"`{name}`" in TABLE, f"docs/answers.md does not explain {name}"
+        assert name in HELP or name.startswith("awa2")

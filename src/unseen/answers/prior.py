@@ -27,7 +27,7 @@ from unseen.answers.probability import SHARPNESS, measure_spread
 from unseen.data import data_file
 from unseen.hierarchy.core import Hierarchy
 from unseen.hierarchy.wordnet import BUILT_IN, wordnet_rows
-from unseen.naming.candidates import find_node
+from unseen.naming.meaning import find_class
 from unseen.util.errors import UnseenError
 from unseen.util.tensors import Array, library, log_softmax, logsumexp, on_device
 
@@ -154,7 +154,7 @@ def _checked(entries: Iterable[tuple[str, Any]], hierarchy: Hierarchy, where: st
     for name, given in entries:
         try:
             weight = math.nan if isinstance(given, bool) else float(given)
-            id = find_node(hierarchy, str(name).strip())
+            id = find_class(str(name), hierarchy, prefer_first_name=True)
         except (TypeError, ValueError):
             weight, id = math.nan, ""
         except UnseenError as error:

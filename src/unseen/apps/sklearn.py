@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from unseen.hierarchy.core import Hierarchy
 from unseen.model import Model, train
+from unseen.naming.meaning import find_class
 from unseen.networks.linear import from_linear
 from unseen.util.errors import UnseenError
 
@@ -66,7 +67,7 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):
             self.model_ = train(_read(self.hierarchy), network, self.method, self.vectors)
             hierarchy, known = self.model_.bundle.hierarchy, set(map(str, seen))
             names = [id for id in hierarchy.leaves if id not in known] if self.candidates is None else self.candidates
-            unseen = [id if id in hierarchy else hierarchy.resolve(id) for id in names]
+            unseen = [find_class(id, hierarchy) for id in names]
             self.classes_ = np.array([*map(str, seen), *unseen])
         return self
 

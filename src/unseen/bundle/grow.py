@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 
 from unseen.bundle.bundle import Bundle
-from unseen.hierarchy.core import Hierarchy, Node
+from unseen.hierarchy.core import Hierarchy, Node, as_texts
 from unseen.hierarchy.search import plain
-from unseen.hierarchy.wordnet import check_connected, completed, connecting_nodes, is_wordnet_id
+from unseen.hierarchy.wordnet import check_connected, completed, connecting_nodes
 from unseen.methods.base import normalise_rows
 from unseen.util.errors import UnseenError
 from unseen.vectors.class_vectors import ClassVectors, Coverage, vectors_from_provenance
@@ -28,9 +28,9 @@ def add(
 ) -> Bundle:
     """The bundle with new classes, each given by id, names, parents and perhaps a definition and looks.
 
-    A parent may be an id, or a name that means one class only; a new class may be the parent of another new one.
-    Parents that only WordNet has come along with what is above them. For a WordNet id, names and parents may be left
-    out. A node that so far only connected others becomes a class, with the classifier that it has.
+    Parents are ids, of the bundle, of other new classes, or of WordNet, whose nodes then come along with all above
+    them. A WordNet id needs neither names nor parents. A node that so far only connected others becomes a class and
+    keeps its classifier.
 
     `vectors` is the bundle's file of word vectors where it lies now, or its callable, if the bundle cannot find them.
     """
@@ -41,7 +41,8 @@ def add(
         raise UnseenError(f"the bundle's vectors ({named}) are built in: omit vectors")
     method = bundle.make_method(trust_code)
     _check_only_connecting(bundle, [node for node in nodes if node.id in bundle.hierarchy])
-    new = _resolved(bundle.hierarchy, [completed(node) for node in nodes if node.id not in bundle.hierarchy])
+    new = [completed(node) for node in nodes if node.id not in bundle.hierarchy]
+    _check_complete(new)
     connecting = connecting_nodes(bundle.hierarchy, new)
     hierarchy = bundle.hierarchy.extend([*connecting, *new]) if new else bundle.hierarchy
     check_connected(bundle.hierarchy, hierarchy, [node.id for node in new])
@@ -112,10 +113,9 @@ def _check_only_connecting(bundle: Bundle, nodes: Sequence[Node]) -> None:
         raise UnseenError(f"already a class of this bundle: {named}. A new class needs an id of its own.")
     for node in nodes:
         names, above = hierarchy.lemmas[hierarchy.index(node.id)], hierarchy.parents(node.id)
-        names_above = [name for parent in above for name in hierarchy.lemmas[hierarchy.index(parent)]]
         if (
-            not _plain_names(node.lemmas) <= _plain_names(names)
-            or not _plain_names(node.parents) <= _plain_names([*above, *names_above])
+            not set(map(plain, as_texts(node.lemmas))) <= set(map(plain, names))
+            or not set(as_texts(node.parents)) <= set(above)
             or node.definition not in ("", hierarchy.definition(node.id))
             or node.looks not in ("", hierarchy.look(node.id))
         ):
@@ -125,33 +125,17 @@ def _check_only_connecting(bundle: Bundle, nodes: Sequence[Node]) -> None:
             )
 
 
-def _plain_names(names: str | Sequence[str]) -> set[str]:
-    return {plain(name) for name in ((names,) if isinstance(names, str) else names)}
-
-
 def _comes_from_outside(source: dict) -> bool:
     """Whether a source of vectors is the user's: a file that may move, or a callable."""
     return source.get("kind") in ("file", "callable")
 
 
-def _resolved(hierarchy: Hierarchy, nodes: Sequence[Node]) -> list[Node]:
-    """The nodes with ids for parents: new ones, those of the hierarchy, those of WordNet; ids before names."""
-    new_ids = {node.id for node in nodes}
-    from_wordnet = any(map(is_wordnet_id, hierarchy.ids))
-
-    def meant(parent: str) -> str:
-        if parent in new_ids or parent in hierarchy or (from_wordnet and is_wordnet_id(parent)):
-            return parent
-        if from_wordnet and not hierarchy.named(parent) and Hierarchy.wordnet().named(parent):
-            return Hierarchy.wordnet().resolve(parent)
-        return hierarchy.resolve(parent)
-
+def _check_complete(nodes: Sequence[Node]) -> None:
     for node in nodes:
         if not node.lemmas:
             raise UnseenError(f"{node.id}: a new class needs a name")
         if not node.parents:
             raise UnseenError(f"{node.id}: a new class needs a parent, so that it has something to borrow from")
-    return [replace(node, parents=tuple(dict.fromkeys(map(meant, node.parents)))) for node in nodes]
 
 
 def _grown_solution(bundle: Bundle, method, hierarchy: Hierarchy, vectors: ClassVectors, rows: np.ndarray):

@@ -91,6 +91,11 @@ def wordnet_rows(ids: Sequence[str]) -> np.ndarray:
     return np.where(looks_like_one & (offsets[place] == numbers), place, -1)
 
 
+def has_wordnet_ids(hierarchy: Hierarchy) -> bool:
+    """Whether any class of the hierarchy is a WordNet noun."""
+    return bool((wordnet_rows(hierarchy.ids) >= 0).any())
+
+
 @cache
 def _glosses() -> list[str]:
     with lzma.open(data_file("wordnet-glosses.txt.xz"), "rt", encoding="utf-8", newline="\n") as file:

@@ -19,8 +19,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
-from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,12 +28,13 @@ from unseen.bundle.grow import add
 from unseen.data import data_file, imagenet_21k
 from unseen.hierarchy.core import Hierarchy, Node, Sense
 from unseen.hierarchy.search import close_matches, did_you_mean, plain
-from unseen.hierarchy.wordnet import is_wordnet_id, wordnet_row
-from unseen.naming.placing import CHECK, find_head, read_names, suggest
+from unseen.hierarchy.wordnet import has_wordnet_ids, wordnet_row
+from unseen.naming.meaning import find_class, find_head_noun
+from unseen.naming.placing import CHECK, suggest
+from unseen.naming.reading import Entry
 from unseen.util.errors import UnseenError
 from unseen.util.names import slug
 
-Entry: TypeAlias = "str | tuple[str, str]"  # a name, or a name and what it looks like
 FIT, HINT, RARE = 2.5, 8.0, 1.0
 THING, PHOTOS = 4.0, 1.25  # for a sense that is a thing and no person, and for one that ImageNet has photos of
 PHYSICAL, PERSON = "n00001930", "n00007846"
@@ -99,16 +99,6 @@ def _short(definition: str) -> str:
     return definition.split(";")[0].strip()
 
 
-def read_list(text: str) -> list[Entry]:
-    """Names between commas; or a file with a name or an id on each line, and what it looks like behind a tab or in the
-    column `looks` of a CSV."""
-    if Path(text).is_file():
-        return [(name, look) if look else name for name, look in read_names(text)]
-    if Path(text).suffix in (".txt", ".csv", ".tsv"):
-        raise UnseenError(f"there is no file {text}: give names between commas, or a file with a name on each line")
-    return [name for part in text.split(",") if (name := part.strip())]
-
-
 def find_list(bundle: Bundle, entries: Iterable[Entry]) -> tuple[Bundle, list[Listed]]:
     """What each entry means, each class once; and the bundle, grown by what it lacks. `bundle` stays as it is."""
     looks = dict((entry.strip(), "") if isinstance(entry, str) else entry for entry in entries)
@@ -138,7 +128,7 @@ class SenseFinder:
 
     def __init__(self, hierarchy: Hierarchy):
         self.hierarchy = hierarchy
-        self.wordnet = Hierarchy.wordnet() if any(map(is_wordnet_id, hierarchy.ids)) else hierarchy
+        self.wordnet = Hierarchy.wordnet() if has_wordnet_ids(hierarchy) else hierarchy
         self._photographed, self._physical = frozenset(), frozenset(hierarchy.ids)
         if self.wordnet is not hierarchy:
             people = self.wordnet.descendants(PERSON)
@@ -159,7 +149,7 @@ class SenseFinder:
             return [text]
         ids = self.named(name)
         if not ids:
-            head = find_head(name, self.wordnet)  # a plural
+            head = find_head_noun(name, self.wordnet)  # a plural
             ids = list(head.ids) if head.is_name else []
         return ids if not hint or max((self.kinship(id, self.named(hint)) for id in ids), default=0) >= KIN else []
 
@@ -251,7 +241,7 @@ def _place(finder: SenseFinder, looks: Mapping[str, str]) -> dict[str, Listed]:
     for text, (name, hint) in hints.items():
         if not hint and name not in places:
             raise UnseenError(f"nothing is known of {name!r}: say what it is a kind of, as in '{name} (bird)'")
-        parent = finder.of(hint).resolve(hint) if hint else places[name].sense.id
+        parent = find_class(hint, finder.of(hint)) if hint else places[name].sense.id
         score = None if hint else round(places[name].score, 3)
         placed[text] = Listed(name, slug(name), True, (finder.of(parent).sense(parent),), score=score)
     return placed

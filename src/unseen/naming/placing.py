@@ -10,8 +10,6 @@ The places offered are near to most of what is likely: a class between two likel
 
 from __future__ import annotations
 
-import csv
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,8 +23,9 @@ from scipy import sparse
 from unseen.data import imagenet_21k
 from unseen.hierarchy import paths
 from unseen.hierarchy.core import Hierarchy, Sense
-from unseen.hierarchy.files import describe_parent, read_text, tidy
+from unseen.hierarchy.files import describe_parent, tidy
 from unseen.hierarchy.search import plain
+from unseen.naming.meaning import HeadNoun, find_head_noun, spell_out
 from unseen.util import safe_text
 from unseen.util.arrays import normalise_rows
 from unseen.util.errors import UnseenError
@@ -34,51 +33,6 @@ from unseen.util.files import write_atomically
 from unseen.util.names import slug
 from unseen.vectors.sources import WordVectors
 from unseen.vectors.text_encoder import TextEncodings, encoder_installed
-
-# --- the noun in a name: "air fryer" is a fryer, "hoverboard" perhaps a board -----------------------------------------
-
-PLURALS = (("ies", "y"), ("ves", "f"), ("es", ""), ("s", ""))
-UNIT = "v|w|l|ml|cl|m|cm|mm|km|kg|g|mg|oz|lbs?|in|inch|ft|gb|tb|mb|hz|mah|x|pcs?|pack|ct"
-AMOUNT = rf"x?\d+(?:[.,x/]\d+)*(?: ?(?:{UNIT}))?|xs|x{{1,3}}l"  # "18V", "5.5 L", "2 pack", "XL"
-SHORTEST = 3  # letters of a noun that ends a compound, and of what is before it at least one less
-
-
-class HeadNoun(NamedTuple):
-    """The longest end of a name that is a noun of WordNet."""
-
-    text: str
-    ids: tuple[str, ...]  # of its senses; none where no end of the name is a noun
-    is_name: bool  # it is the full name
-    compound: bool  # it is the end of a word, not a word: less certain
-
-
-def spell_out(name: str) -> str:
-    """The name in plain words, without sizes and remarks: "E-Scooters XL (2 pack)" is "electric scooters"."""
-    text = re.sub(r"\([^)]*\)", " ", name)
-    text = re.sub(rf"(?i)(?<![\w'-])(?:{AMOUNT})(?![\w-])", " ", text)
-    words = plain(re.sub(r"[^\w\s'-]", " ", text)) or plain(re.sub(r"[^\w\s'-]", " ", name))
-    return re.sub(r"^e (?=\w)", "electric ", words)
-
-
-def _senses(text: str, wordnet: Hierarchy) -> tuple[str, ...]:
-    """The ids of the classes with that name, else of those with its singular."""
-    singulars = [text[: -len(end)] + to for end, to in PLURALS if text.endswith(end) and len(text) > len(end) + 2]
-    return next((tuple(ids) for form in (text, *singulars) if (ids := wordnet.named(form))), ())
-
-
-def find_head(name: str, wordnet: Hierarchy) -> HeadNoun:
-    """The longest end of the name that is a noun: of its words, else of the letters of the last one."""
-    spelt = spell_out(name)
-    words = re.split(r"(?<=\w) (?:with|without|for|from) ", spelt)[0].split()  # a case for phones is a case
-    last = words[-1] if words else ""
-    ends = [(text, True, False) for text in (plain(name), spelt)]
-    ends += [(" ".join(words[start:]), False, False) for start in range(len(words))]
-    ends += [(last[start:], False, True) for start in range(SHORTEST - 1, len(last) - SHORTEST + 1)]
-    for text, is_name, compound in ends:
-        if ids := _senses(text, wordnet):
-            return HeadNoun(text, ids, is_name, compound)
-    return HeadNoun("", (), False, False)
-
 
 # --- possible parents -------------------------------------------------------------------------------------------------
 
@@ -328,7 +282,7 @@ def suggest(
     """
     wordnet = wordnet or Hierarchy.wordnet()
     times = Counter(map(tidy, names))
-    heads = {name: find_head(name, wordnet) for name in times}
+    heads = {name: find_head_noun(name, wordnet) for name in times}
     new = {name: head for name, head in heads.items() if not head.is_name}
     looks = {tidy(name): look for name, look in (looks or {}).items() if look}
     placed = _place(new, wordnet, looks) if new else {}
@@ -366,20 +320,6 @@ def _place(heads: dict[str, HeadNoun], wordnet: Hierarchy, looks: Mapping[str, s
         parent = offered[0].sense.id if offered else ""
         suggestions[name] = Suggestion(name, slug(name), parent, "", False, (), offered)
     return suggestions
-
-
-def read_names(path: str | Path) -> list[tuple[str, str]]:
-    """A file with a name or an id on each line, and what it looks like ("" for nothing) behind a tab or in the column
-    `looks` of a CSV."""
-    lines = [line for line in read_text(path).splitlines() if line.strip()]
-    has_header = bool(lines) and re.search(r"(?i)(^|[\t;,])\"?name\"?($|[\t;,])", lines[0]) is not None
-    mark = next((mark for mark in "\t;," if mark in lines[0]), "\t") if has_header else "\t"  # a name may have a comma
-    rows = [[cell.strip() for cell in row] for row in csv.reader(lines, delimiter=mark)]
-    if has_header:
-        header = [cell.lower() for cell in rows[0]]
-        wanted = [header.index(column) for column in ("name", "looks") if column in header]
-        rows = [[row[place] for place in wanted if place < len(row)] for row in rows[1:]]
-    return [(row[0], row[1] if len(row) > 1 else "") for row in rows if row and row[0]]
 
 
 def write_csv(suggestions: Sequence[Suggestion], path: str | Path) -> None:

@@ -15,11 +15,11 @@ from unseen.evaluation.protocol import Evaluation, evaluate, evaluate_lists
 from unseen.evaluation.table import RanksTable
 from unseen.methods import get_method, method_names
 from unseen.model import Model
-from unseen.naming.candidates import AUTHORS_LISTS
 from unseen.photos import list_photos
 from unseen.training.calibrate import calibrate
 from unseen.training.default import DEFAULT_METHOD
 from unseen.util.safe_text import to_csv
+from unseen_lab.authors import AUTHORS_LISTS
 from unseen_lab.tables.claims import LEVEL, holm, sign_flip
 from unseen_lab.tables.levels import Level, Row
 from unseen_lab.tables.trainings import Trainings

@@ -11,8 +11,8 @@ from support.command_line import run_command
 from support.own_methods import forget
 from support.tables import small_trainings
 from unseen.methods import method_names
-from unseen.naming.candidates import AUTHORS_LISTS
 from unseen.util.errors import UnseenError
+from unseen_lab.authors import AUTHORS_LISTS
 from unseen_lab.tables.compare import (
     HITS,
     TESTED,

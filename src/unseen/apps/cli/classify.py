@@ -16,6 +16,7 @@ from typer import Argument, Option
 
 from unseen.apps.cli import options
 from unseen.apps.cli.app import JsonFlag, command, emit, escaped, say, stdout, tell
+from unseen.naming.candidates import HELP
 from unseen.util.devices import quick_start
 from unseen.util.errors import UnseenError
 from unseen.util.names import list_some
@@ -73,7 +74,7 @@ def classify(
     column: Annotated[str | None, Option(help="The column of photos in a parquet file.")] = None,
     key: Annotated[str | None, Option(help="The column of their names.")] = None,
     bundle: Annotated[Path | None, Option(help="The bundle; the default one is made on first use.")] = None,
-    candidates: Annotated[str, Option(help=options.CANDIDATES_HELP)] = "any",
+    candidates: Annotated[str, Option(help=HELP)] = "any",
     among: Annotated[str | None, Option(help=AMONG_HELP)] = None,
     k: Annotated[int, Option("-k", min=1, help="How many labels a photo gets.")] = 5,
     confidence: options.Confidence = 0.9,
@@ -167,7 +168,7 @@ def prepare(bundle: Path | None, device: str, trust_code: bool, among: str | Non
     model = open_model(bundle, device, trust_code)
     if among is None:
         return model
-    from unseen.naming.listing import read_list
+    from unseen.naming.reading import read_list
 
     model = model.among(read_list(among))
     for item in model.listed:
@@ -251,13 +252,13 @@ def chosen_nodes(hierarchy: Hierarchy, bins: Path | None, level: int | None) -> 
 
 
 def read_bins(path: Path, hierarchy: Hierarchy) -> list[str]:
-    from unseen.naming.candidates import find_node
+    from unseen.naming.meaning import find_class
 
     try:
         lines = [line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines()]
     except (OSError, UnicodeDecodeError) as error:
         raise UnseenError(f"{path}: cannot be read as UTF-8 text: {error}") from None
-    nodes = [find_node(hierarchy, line) for line in lines if line]
+    nodes = [find_class(line, hierarchy, prefer_first_name=True) for line in lines if line]
     if not nodes:
         raise UnseenError(f"{path}: names no node: write an id or a name on each line")
     return list(dict.fromkeys(nodes))

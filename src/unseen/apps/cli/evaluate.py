@@ -11,6 +11,7 @@ from typer import Option
 
 from unseen.apps.cli import options
 from unseen.apps.cli.app import JsonFlag, command, emit, escaped, show_line, stdout, tell
+from unseen.naming.candidates import HELP
 from unseen.util.errors import UnseenError
 from unseen.util.names import list_some
 
@@ -38,7 +39,7 @@ def evaluate(
     ] = None,
     features: options.Features = None,
     candidates: Annotated[
-        str | None, Option(help=f"{options.CANDIDATES_HELP}. By default unseen; in your own hierarchy unseen&leaves.")
+        str | None, Option(help=f"{HELP}. By default unseen; in your own hierarchy unseen&leaves.")
     ] = None,
     with_seen: Annotated[bool, Option(help="Add the seen classes to the candidates (+1K).")] = False,
     seen_shift: Annotated[str | None, Option(help="Rank by score, minus this (or `auto`) for seen classes.")] = None,

@@ -59,6 +59,7 @@ def add(
         from unseen.bundle.grow import add, already_classes
         from unseen.hierarchy.core import Node
         from unseen.hierarchy.files import read_additions
+        from unseen.naming.meaning import with_parent_ids
         from unseen.training.default import default_bundle
         from unseen.util.names import slug
 
@@ -66,7 +67,8 @@ def add(
         old = replace(default_bundle(), path=None) if bundle is None else Bundle.load(bundle, trust_code=trust_code)
     if csv is None:
         names = tuple(name or ())
-        nodes, known = [Node(id or slug(names[0]), names, tuple(parent or ()), definition, " ".join(looks.split()))], []
+        node = Node(id or slug(names[0]), names, tuple(parent or ()), definition, " ".join(looks.split()))
+        nodes, known = with_parent_ids([node], old.hierarchy), []
     else:
         nodes = read_additions(csv, old.hierarchy)
         known = already_classes(old, nodes)
@@ -216,12 +218,13 @@ def teach(
     from unseen.answers.photos import PhotosByClass, read_by_class
     from unseen.bundle import teach as teaching
     from unseen.model import load
+    from unseen.naming.meaning import find_class
 
     model = load(bundle, device=device, trust_code=trust_code)
     old, source = model.bundle, photos or features
     old.check_output(out, overwrite)  # before photos are read
     if source is None:
-        ids = {old.hierarchy.resolve(name) for name in forget or ()}
+        ids = {find_class(name, old.hierarchy) for name in forget or ()}
         changed, given = teaching.forget(old, list(ids)), PhotosByClass()
         classes, new = len(ids), 0
     else:

@@ -39,7 +39,7 @@ def check(
     from unseen.data import imagenet_1k
     from unseen.hierarchy.core import Hierarchy
     from unseen.hierarchy.files import check_up
-    from unseen.naming.candidates import read_ids
+    from unseen.naming.reading import read_ids
     from unseen.util.devices import uncollected
     from unseen.vectors.class_vectors import find_coverage, load_vectors
 
@@ -101,8 +101,9 @@ def suggest(
     json_: JsonFlag = False,
 ) -> None:
     """Find a place in WordNet for names that come without a hierarchy. The CSV is a proposal: check it first."""
-    from unseen.naming.placing import read_names, write_csv
     from unseen.naming.placing import suggest as place
+    from unseen.naming.placing import write_csv
+    from unseen.naming.reading import read_names
 
     entries = read_names(names)
     placed = place([name for name, _ in entries], looks=dict(entries))
@@ -195,9 +196,10 @@ def show(
     """Draw a branch of a hierarchy: a class, what it looks like, what is above it, and the tree of what is below."""
     from unseen.hierarchy.core import Hierarchy
     from unseen.hierarchy.looks import find_look
+    from unseen.naming.meaning import find_class
 
     hierarchy = Hierarchy.load(source)
-    id = hierarchy.resolve(id)
+    id = find_class(id, hierarchy)
     branch = _branch(hierarchy, id, depth)
     above = [{"id": up, "name": hierarchy.name(up)} for up in hierarchy.path_to_root(id)[1:]]
     result = {"graph": source, "above": above, "branch": branch, "below": len(hierarchy.descendants(id))}
@@ -250,6 +252,7 @@ def export(
 ) -> None:
     """Write a hierarchy as a CSV of ids, names, parents and definitions, which `--hierarchy FILE` reads again."""
     from unseen.hierarchy.core import Hierarchy
+    from unseen.naming.meaning import find_class
     from unseen.util.files import write_atomically
 
     if json_ and out is None:
@@ -258,7 +261,7 @@ def export(
         raise UnseenError(f"{out} exists already: choose another name, or replace it with --overwrite")
     hierarchy = Hierarchy.load(source)
     if below is not None:
-        root = hierarchy.resolve(below)
+        root = find_class(below, hierarchy)
         hierarchy = hierarchy.subgraph([root, *hierarchy.descendants(root)], closed=False)
     table = _table(hierarchy)
     if out is None:

@@ -15,6 +15,7 @@ from typer import Argument, Option
 
 from unseen.apps.cli import options
 from unseen.apps.cli.app import JsonFlag, command, emit, escaped, show_facts, show_line, stdout
+from unseen.naming.candidates import HELP
 from unseen.util.errors import UnseenError
 from unseen.util.names import count_of_photos, how_to_install
 
@@ -186,7 +187,7 @@ def export(
     bundle: options.Bundle,
     to: Annotated[str, Option(help="onnx, torch, timm or web.")],
     out: Annotated[Path, Option(help="The file to write; for timm and web, a folder.")],
-    candidates: Annotated[str, Option(help=f"Which classes: {options.CANDIDATES_HELP}")] = "any",
+    candidates: Annotated[str, Option(help=f"Which classes: {HELP}")] = "any",
     half: Annotated[bool, Option("--half", help="Store weights as fp16; web always does.")] = False,
     trust_code: options.TrustCode = False,
     json_: JsonFlag = False,

@@ -27,11 +27,6 @@ Device = Annotated[str, Option(help="auto, cpu, cuda, cuda:1, mps.")]
 TrustCode = Annotated[bool, Option("--trust-code", help="Let the bundle import a module of your own that it names.")]
 
 BY_CLASS_HELP = "Photos by class: DIR/<id or name>/*, LIST.txt, .parquet, .tar, a quoted glob, a URL"
-CANDIDATES_HELP = (
-    "any, unseen, novel (nothing seen at or below), seen, own (what you added), leaves, person, folder (in evaluate), "
-    "hops:N, subtree:NAME, 2-hops, 3-hops, all, awa2-test, a file of ids or names, or the CSV that you added; joined "
-    "by + (or), & (and), - (without), as 'unseen&leaves'."
-)
 Features = Annotated[
     Path | None,
     Option(help="Features instead of photos: .npy, .npz with `features` (and `labels`), or a feature store."),
@@ -62,7 +57,7 @@ def load_network(
     name: str, classes: Path | None, layer: str | None, weights: Path | None, transform: str | None
 ) -> LoadedNetwork:
     """The network that `--network` and the options beside it name."""
-    from unseen.naming.candidates import read_ids
+    from unseen.naming.reading import read_ids
     from unseen.networks.loading import load_network
 
     return load_network(name, read_ids(classes) if classes else None, weights, layer, read_transform(transform))

@@ -9,14 +9,13 @@ from typing_extensions import NotRequired, TypedDict  # pydantic needs these bel
 
 from unseen.answers.probability import CONFIDENCE
 from unseen.apps.web.guards import MAX_DEFINITION, MAX_LABELS, MAX_NAME, MAX_PARENTS, MAX_RANKED, SHOWN_ONLY
+from unseen.naming.candidates import SETS_HELP
 
 # No file names and no lists that would have to be downloaded: a client's text never reaches the file system.
 _SOME = r"(any|unseen|novel|seen|own|leaves|person|1[kK]|hops:[1-9][0-9]?|subtree:[^\x00-\x1f+&]{1,200})"
 CANDIDATES = rf"^{_SOME}([+&-]{_SOME}){{0,9}}$"
 CANDIDATES_HELP = (
-    "Which classes a photo may be assigned to: `any`, `unseen`, `novel` (with nothing seen at or below), `seen`, `own` "
-    "(what was added), `leaves`, `person`, `hops:N` (unseen classes within N edges of a seen one), `subtree:ID` or "
-    "`subtree:NAME` (a class and all below it); joined by `+` (or), `&` (and), `-` (without), as `own+seen`."
+    f"Which classes a photo may be assigned to: {SETS_HELP}; joined by + (or), & (and), - (without), as `own+seen`."
 )
 SHIFT_HELP = (
     "Subtracted from the scores of seen classes: above 0 it favours unseen ones, below 0 seen ones. Without it the "

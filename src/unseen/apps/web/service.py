@@ -45,6 +45,7 @@ from unseen.apps.web.view import NETWORK, View
 from unseen.bundle.teach import Photos, teach
 from unseen.hierarchy.core import Node
 from unseen.model import Model, load
+from unseen.naming.meaning import find_class
 from unseen.photos import UnreadablePhoto
 from unseen.photos.decoding import Decoded, Decoders, TookTooLong
 from unseen.util.errors import UnseenError
@@ -374,7 +375,7 @@ def _add(model: Model, names: Sequence[str], parents: Sequence[str], definition=
     if len(model.bundle.added) >= MAX_ADDED:
         raise Refused(409, f"{MAX_ADDED} classes were added already: remove some, or train a bundle with them.")
     hierarchy = model.bundle.hierarchy
-    parents = [hierarchy.resolve(parent) for parent in parents]
+    parents = [find_class(parent, hierarchy) for parent in parents]
     id = _unused(slug(lemmas[0]), hierarchy)
     return model.add(Node(id, lemmas, parents, " ".join(definition.split()), " ".join(looks.split())))
 

@@ -19,7 +19,8 @@ from unseen.apps.web.schemas import RankOptions
 from unseen.hierarchy.core import Sense
 from unseen.methods.base import normalise_rows
 from unseen.model import Model
-from unseen.naming.candidates import find_node, hidden_people, parse_candidates
+from unseen.naming.candidates import hidden_people, parse_candidates
+from unseen.naming.meaning import find_class
 from unseen.naming.placing import suggest
 from unseen.photos.decoding import Decoded
 from unseen.util.errors import UnseenError
@@ -180,11 +181,13 @@ class View:
     def candidates(self, spec: str) -> str:
         """One spelling for each list of candidates, since what is computed for a list is kept under its name."""
         sets = parse_candidates(self.bundle, spec.replace("1k", "1K"), files=False)
-        parts = ((operation, *part.partition(":")) for operation, part in sets)
-        return "".join(
-            operation + (f"{kind}:{find_node(self.hierarchy, name)}" if kind == "subtree" else kind + colon + name)
-            for operation, kind, colon, name in parts
-        ).removeprefix("+")
+        spelt = []
+        for operation, part in sets:
+            kind, colon, name = part.partition(":")
+            if kind == "subtree":
+                name = find_class(name, self.hierarchy, prefer_first_name=True)
+            spelt.append(operation + kind + colon + name)
+        return "".join(spelt).removeprefix("+")
 
     def verdict(self, verdict: Verdict) -> dict[str, Any]:
         return verdict.as_dict() | {"text": verdict.text, "hedge": LEVELS.get(verdict.level, "")}
