@@ -32,6 +32,7 @@ WIDE = 10_000  # columns: no table is as wide
     unseen reproduce unseen-classes --photos photos/
     unseen reproduce awa2 --awa2 Animals_with_Attributes2
     unseen reproduce everyday
+    unseen reproduce sources --photos photos/
     unseen reproduce xlsa17 --data xlsa17/data
     unseen reproduce xlsa17 --data xlsa17/data/AWA2 --methods eszsl,exem
     unseen reproduce all --photos photos/ --out results --quick
@@ -39,7 +40,7 @@ WIDE = 10_000  # columns: no table is as wide
     """,
 )
 def reproduce(
-    table: Annotated[str, Argument(help="A table's name (unseen-classes, ...), everyday, xlsa17, or all.")],
+    table: Annotated[str, Argument(help="A table's name (unseen-classes, ...), everyday, sources, xlsa17, or all.")],
     settings: OtherLengths,
     photos: Annotated[Path | None, Option(help="Folder with unseen/, perhaps seen-train/, seen-val/.")] = None,
     imagenet_21k: Annotated[Path | None, Option(help="ImageNet-21K, DIR/<wnid>/*.")] = None,
@@ -47,6 +48,7 @@ def reproduce(
     awa2: Annotated[Path | None, Option(help="AWA2 with JPEGImages/<class name>/.")] = None,
     data: Annotated[Path | None, Option(help="For xlsa17: DIR/<data set>/res101.mat and att_splits.mat.")] = None,
     methods: Annotated[str | None, Option(help="For everyday, xlsa17: which methods, with commas.")] = None,
+    ranks: Annotated[Path | None, Option(help="For sources: the folder of ranks, whose page is FOLDER.md.")] = None,
     out: Annotated[Path, Option(help="For bundles, features, results, report.")] = Path("runs/reproduce"),
     quick: Annotated[bool, Option(help="Few photos, short trainings: to see that all runs.")] = False,
     finetune_rate: Annotated[
@@ -79,6 +81,9 @@ def reproduce(
         return
     if data is not None:
         raise UnseenError(f"--data is for xlsa17, not for {table}")
+    if table == "sources":
+        _sources(photos, out, ranks or out / "sources", json_)
+        return
     if table == "everyday":
         _everyday(Trainings(out, everyday_level(network), EVERYDAY_LENGTHS, device=device), chosen, json_)
         return
@@ -121,6 +126,19 @@ def _everyday(trainings: Any, methods: list[str] | None, json_: bool) -> None:
     result = run_everyday(trainings, methods or METHODS)
     header, *rows = table_of(result)
     emit(result, json_, lambda: show_figures([name.replace(" @", "\n@") for name in header], rows))
+
+
+def _sources(photos: Path | None, out: Path, ranks: Path, json_: bool) -> None:
+    from unseen.util.files import write_atomically
+    from unseen_lab.tables.sources import run_missing
+    from unseen_lab.tables.sources_page import fill, parts
+
+    if photos is not None:
+        run_missing(photos / "unseen", out, ranks)
+    made, page = parts(ranks), ranks.with_suffix(".md")
+    if page.exists():
+        write_atomically(page, fill(page.read_text(encoding="utf-8"), made).encode())
+    emit(made, json_, lambda: _print("\n\n".join(f"{name}\n{text}" for name, text in made.items())))
 
 
 def _attribute_benchmarks(data: Path, names: list[str] | None, out: Path, device: str, json_: bool) -> None:

@@ -92,12 +92,18 @@ def show_p(p: float | None) -> str:
 
 def sign_flip(differences: np.ndarray, flips: int = FLIPS, seed: int = 0) -> float:
     """p of the mean of paired differences, two-sided, by random signs."""
+    return float(sign_flips(np.asarray(differences)[:, None], flips, seed)[0])
+
+
+def sign_flips(differences: np.ndarray, flips: int = FLIPS, seed: int = 0) -> np.ndarray:
+    """The same for each column (n x m), all with the same signs."""
     differences = np.asarray(differences, np.float64)
-    mean, reached, random = abs(differences.mean()), 0, np.random.default_rng(seed)
+    means, random = np.abs(differences.mean(axis=0)), np.random.default_rng(seed)
+    reached = np.zeros(len(means), int)
     for start in range(0, flips, BATCH):
         signs = random.integers(0, 2, (min(BATCH, flips - start), len(differences))) * 2 - 1
-        reached += int((np.abs(signs @ differences / len(differences)) >= mean - 1e-9).sum())
-    return min(1.0, (1 + reached) / (1 + flips)) if mean > 1e-9 else 1.0
+        reached += (np.abs(signs @ differences / len(differences)) >= means - 1e-9).sum(axis=0)
+    return np.where(means > 1e-9, np.minimum(1.0, (1 + reached) / (1 + flips)), 1.0)
 
 
 def holm(chances: Sequence[float]) -> list[float]:

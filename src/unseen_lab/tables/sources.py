@@ -1,0 +1,137 @@
+"""DGP, SGCN and kin with the same sources of class vectors, the same weights of these, and the paper's 3,000 epochs.
+
+RANKS/<network>-<method>-<sources>-s<seed>-e<epochs>.csv.gz   the ranks of one training, see `unseen_lab.tables.ranks`
+RANKS/log.jsonl    a line for each training: seconds; loss and hop weights at some epochs
+RANKS/groups.csv   the classes of each list by relation to seen ones and commonness: whole lists, those with photos
+RANKS.md           the page, a function of these files
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from unseen.answers.prior import commonness
+from unseen.evaluation.metrics import relations_to_seen
+from unseen.evaluation.protocol import evaluate_lists
+from unseen.hierarchy.core import Hierarchy
+from unseen.model import Model
+from unseen.naming.candidates import AUTHORS_LISTS
+from unseen.networks.folders import open_features
+from unseen.networks.loading import load_network
+from unseen.training.settings import TrainSettings
+from unseen.training.stage1 import train
+from unseen.util.files import write_atomically
+from unseen.util.run import Run
+from unseen.util.safe_text import to_csv
+from unseen.vectors.class_vectors import class_vectors, load_vectors
+from unseen_lab.tables.compare import LISTS, NOVEL
+from unseen_lab.tables.ranks import write_ranks
+
+HIERARCHY, EPOCHS = "paper", 3000
+WEIGHTS = {"glove": 0.5, "text": 1.0, "looks": 4.0}  # kin's own, for all methods
+SOURCES = ("glove", "glove+text", "glove+text+looks")
+METHODS = (*(GRAPHS := ("dgp", "sgcn")), "kin")
+NETWORKS = {"efficientnet-lite0": (0, 1, 2), "resnet50": (0,)}  # -> seeds
+TESTED = (*AUTHORS_LISTS, NOVEL)
+LOGGED = (100, 300, 1000, 2500, EPOCHS)  # epochs whose loss and hop weights are kept
+logger = logging.getLogger(__name__)
+
+
+class Training(NamedTuple):
+    network: str
+    method: str
+    sources: str
+    seed: int = 0
+
+    @property
+    def epochs(self) -> int | None:
+        return EPOCHS if self.method in GRAPHS else None
+
+    @property
+    def name(self) -> str:
+        return "-".join([*self[:3], f"s{self.seed}", *([f"e{self.epochs}"] if self.epochs else [])])
+
+    def file(self, ranks: Path) -> Path:
+        return ranks / f"{self.name}.csv.gz"
+
+
+def planned() -> list[Training]:
+    """The whole experiment, the most telling first. kin draws no random numbers: it has one seed."""
+    trainings = []
+    for network, seeds in NETWORKS.items():
+        trainings += [Training(network, "kin", sources) for sources in SOURCES]
+        trainings += [Training(network, method, sources, seed)
+                      for seed in seeds for sources in SOURCES for method in GRAPHS]  # fmt: skip
+    return trainings
+
+
+class Weighted:
+    """Sources side by side, each times the root of its weight: likeness is the weighted mean of theirs."""
+
+    def __init__(self, name: str):
+        self.sources = load_vectors(name)
+        self.weights = [WEIGHTS[source.name] for source in self.sources]
+        self.name = "+".join(f"{source.name}*{w:g}" for source, w in zip(self.sources, self.weights, strict=True))
+        self.dim = sum(source.dim for source in self.sources)
+        parts = [[source.provenance["sha256"], w] for source, w in zip(self.sources, self.weights, strict=True)]
+        digest = hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+        self.provenance = {"kind": "weighted", "name": self.name, "source": name, "mode": "weighted", "sha256": digest,
+                           "dim": self.dim}  # fmt: skip
+
+    def encode(self, hierarchy: Hierarchy, rows: Sequence[int] | np.ndarray | None = None) -> np.ndarray:
+        parts = zip(class_vectors(hierarchy, self.sources).parts, self.weights, strict=True)
+        joined = np.concatenate([part * np.float32(weight**0.5) for part, weight in parts], axis=1)
+        return joined if rows is None else joined[rows]
+
+
+def run_missing(photos: Path, work: Path, ranks: Path) -> None:
+    """Every training without ranks in the folder, one after another; an interrupted one continues."""
+    for training in planned():
+        if not training.file(ranks).exists():
+            logger.info("%s", training)
+            measure(training, photos, work, ranks)
+
+
+def measure(training: Training, photos: Path, work: Path, ranks: Path) -> None:
+    weights = [WEIGHTS[name] for name in training.sources.split("+")]
+    own: dict[str, Any] = {"epochs": training.epochs} if training.epochs else {"sources": weights}
+    joined = training.epochs is not None and len(weights) > 1
+    network, out = load_network(training.network), work / "bundles" / training.name
+    bundle = train(HIERARCHY, network, training.method, Weighted(training.sources) if joined else training.sources,
+                   TrainSettings(precision="fp16"), out=out, run=Run(seed=training.seed, resume=True),
+                   **own)  # fmt: skip
+    model, store, found = Model(bundle), open_features(photos, lambda: network, cache=work / "features"), {}
+    for spec, result in zip(LISTS, evaluate_lists(model, store, LISTS, confidence=None), strict=True):
+        columns = {name: result.table[name].tolist() for name in ("class", "greater", "equal")}
+        found[spec] = columns | {"class": [bundle.ids[row] for row in columns["class"]]}
+    write_groups(model, set(store.classes()), ranks)
+    facts = {"training": training.name, "seed": training.seed, "seconds": bundle.training.seconds,
+             "log": [record for record in bundle.log if record.get("epoch") in LOGGED]}  # fmt: skip
+    with open(ranks / "log.jsonl", "a", encoding="utf-8") as file:
+        file.write(json.dumps(facts) + "\n")
+    row = {"method": training.method, "vectors": training.sources, "network": training.network, "photos": None,
+           "epochs": training.epochs, "seconds": bundle.training.seconds, "ranks": found}  # fmt: skip
+    write_atomically(training.file(ranks), write_ranks([row]))
+
+
+def write_groups(model: Model, shown: set[str], ranks: Path) -> None:
+    """The group of each class: above, below or sibling of a seen one, or further; rarer or commoner than the list's
+    median class."""
+    bundle, lines = model.bundle, [["list", "class", "group", "classes"]]
+    relation = relations_to_seen(bundle.hierarchy, bundle.seen)
+    for spec in TESTED:
+        rows = np.asarray(model.candidates("novel&all" if spec == NOVEL else spec))
+        common = commonness(bundle.hierarchy, rows)
+        halves = np.where(common > np.median(common), "common", "rare")
+        groups = {bundle.ids[row]: f"{relation[row]} {half}" for row, half in zip(rows, halves, strict=True)}
+        lines += [[spec, "", group, str(count)] for group, count in sorted(Counter(groups.values()).items())]
+        lines += [[spec, id, group, ""] for id, group in sorted(groups.items()) if id in shown]
+    write_atomically(ranks / "groups.csv", to_csv(lines).encode())
