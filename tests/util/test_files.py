@@ -16,6 +16,7 @@ from unseen.util.files import locked, replacing, replacing_folder, write_atomica
 HOLDER = """
 import sys
 from pathlib import Path
+from pathlib import Path
 from unseen.util.files import locked
 with locked(Path(sys.argv[1]), "taken"):
     print("locked", flush=True)
@@ -82,97 +83,11 @@ def test_a_folder_comes_with_all_of_its_files_or_not_at_all(tmp_path):
     assert [item.name for item in tmp_path.iterdir()] == ["new"] and (tmp_path / "new" / "file").read_bytes() == b"x"
 
 
-WRITER = """
-import sys
-from pathlib import Path
-from unseen.util import files
-files._machine = lambda: sys.argv[2]
-with files.replacing(Path(sys.argv[1])) as file, files.replacing_folder(Path(sys.argv[1] + "s")) as folder:
-    (folder / "part").touch()
-    print("writing", flush=True)
-    sys.stdin.read()
-"""
-
-
-@pytest.fixture
-def start_writer(tmp_path):
-    """A function that starts a process which writes a file and a folder, and is not finished; by its machine."""
-    started = []
-
-    def start(machine: str) -> subprocess.Popen:
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-        started.append(subprocess.Popen([sys.executable, "-c", WRITER, tmp_path / "file", machine], **pipes))
-        assert started[-1].stdout.readline() == "writing\n"
-        return started[-1]
-
-    yield start
-    for process in started:
-        process.kill()
-        process.communicate()
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="there nobody removes them")
-def test_the_next_writer_removes_what_is_dead_on_this_machine_and_nothing_else(tmp_path, start_writer):
-    def left() -> list[str]:
-        return sorted(item.name for item in tmp_path.glob(".unseen-*"))
-
-    start_writer(files._machine())
-    alive = left()
-    dead, elsewhere = start_writer(files._machine()), start_writer("elsewhere")
-    for process in (dead, elsewhere):
-        process.kill()
-        process.wait()
-    foreign = [name for name in left() if "elsewhere" in name]
-    assert (len(alive), len(foreign), len(left())) == (2, 2, 6)
-    write_atomically(tmp_path / "file", b"new")
-    assert left() == sorted(alive + foreign)
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="there nobody removes them")
-def test_a_file_that_is_taken_for_dead_before_it_is_locked_is_made_again(tmp_path, monkeypatch):
-    real, taken = files._lock, []
-
-    def lock(descriptor):
-        if not taken:
-            taken.extend(tmp_path.glob(".unseen-*"))
-            for path in taken:
-                path.unlink()
-        return real(descriptor)
-
-    monkeypatch.setattr(files, "_lock", lock)
-    write_atomically(tmp_path / "file", b"new")
-    assert len(taken) == 1 and (tmp_path / "file").read_bytes() == b"new"
-
-
-def test_a_folder_that_is_removed_before_it_is_opened_is_made_again(tmp_path, monkeypatch):
-    """Its name is there before its lock can be: another process may take it for dead."""
-    real, removed = os.open, []
-
-    def open_late(path, *flags):
-        if not removed and Path(path).is_dir() and Path(path).name.startswith(".unseen-"):
-            removed.append(path)
-            os.rmdir(path)
-        return real(path, *flags)
-
-    monkeypatch.setattr(files.os, "open", open_late)
-    with replacing_folder(tmp_path / "folder") as folder:
-        (folder / "a").write_bytes(b"new")
-    assert removed and (tmp_path / "folder" / "a").read_bytes() == b"new"
-
-
 def test_a_link_stays_and_what_it_leads_to_is_replaced(tmp_path):
     (tmp_path / "file").write_bytes(b"old")
     (tmp_path / "link").symlink_to("file")
     write_atomically(tmp_path / "link", b"new")
     assert (tmp_path / "file").read_bytes() == b"new" and (tmp_path / "link").is_symlink()
-
-
-def test_facts_with_a_checksum_are_read_back_or_refused():
-    facts = {"b": [1.5, None, "\u00e9"], "a": {"x": 1}}
-    sealed = files.seal(facts)
-    assert files.unseal(sealed) == facts and files.unseal(b'{"old": 1}') == {"old": 1}
-    with pytest.raises(ValueError, match="checksum differs"):
-        files.unseal(sealed.replace(b"1.5", b"1.6"))
 
 
 def test_a_file_from_elsewhere_is_the_expected_one_or_refused(tmp_path):

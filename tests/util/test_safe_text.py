@@ -64,6 +64,12 @@ def test_a_configuration_that_is_refused_is_safe_to_show(tmp_path, table):
     assert "\x1b]52" not in done.output and "\a" not in done.output
 
 
+@pytest.mark.parametrize("sign", "\u061c\ufeff\u200b\ufff9\U000e0041")
+def test_characters_without_width_are_shown_on_a_terminal_and_in_a_table(sign):
+    assert sign not in visible(f"oka{sign}pi") and sign not in to_csv([[f"oka{sign}pi", "\x1b]0;title\a"]])
+    assert visible("a\u200db") == "a\u200db"  # a joiner, which scripts and emoji need
+
+
 def test_numbers_stay_numbers():
     assert to_csv([[-0.5, None, True]]) == "-0.5,,True\n" and csv_cell(-1) == -1
 

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 from unseen.methods.base import Method
 from unseen.util.errors import UnseenError
-from unseen.util.names import check_trusted, import_object
 from unseen.util.settings import check_settings
+from unseen.util.trust import check_trusted, import_object
 
 # Name -> module:Class, in the order in which methods are listed. Importing them all would load torch for a `--help`.
 BUILT_IN = {

@@ -16,7 +16,8 @@ from unseen.networks.base import Network
 from unseen.photos.transforms import PhotoTransform
 from unseen.util.errors import UnseenError
 from unseen.util.files import DAMAGE
-from unseen.util.names import check_trusted, describe_error, first_line, import_object
+from unseen.util.names import first_line
+from unseen.util.trust import check_trusted, describe_error, import_object
 
 PROBES = 8  # pictures of noise on which the layer found is compared with what the network says
 TOLERANCE = 0.01  # of the range of an output

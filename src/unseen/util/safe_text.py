@@ -11,11 +11,14 @@ from typing import Any
 from rich.console import Console
 from rich.segment import Segment
 
-# All but tab and line feed: colours, cursor, clipboard and title of a terminal, and the direction of writing.
-CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-FORMULA = re.compile(
-    r"'*[=+\-@\t\r\n＝＋－＠]"
-)  # after any apostrophes that are there, so that `csv_text` has one answer
+# Colours, cursor, clipboard and title of a terminal; the direction of writing; characters without width, which make two
+# names look equal. For `re`, and for the pattern languages of JSON schema and JavaScript; joiners are left out, which
+# some scripts need, and white space.
+HIDDEN = r"\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\u061c\u200b\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff\ufff9-\ufffb"
+TAGS = r"\U000e0000-\U000e007f"  # beyond 16 bits, which JavaScript writes differently
+UNSEEN = re.compile(f"[{HIDDEN}{TAGS}]")
+CONTROLS = re.compile(rf"[{HIDDEN}{TAGS}\x0b-\x0d\x1c-\x1f\x85]")  # of white space only tab and line feed are harmless
+FORMULA = re.compile(r"'*[=+\-@\t\r\n＝＋－＠]")  # behind any apostrophes, so that `csv_text` has one answer
 
 
 def visible(text: str) -> str:
@@ -24,7 +27,12 @@ def visible(text: str) -> str:
     >>> visible("photo\x1b]52;c;cm0gLXJm\a.jpg")
     'photo\\u001b]52;c;cm0gLXJm\\u0007.jpg'
     """
-    return CONTROLS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+    return CONTROLS.sub(_escaped, text)
+
+
+def _escaped(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 class SafeConsole(Console):
@@ -36,12 +44,15 @@ class SafeConsole(Console):
 
 
 def csv_cell(value: Any) -> Any:
-    """A text that a spreadsheet would take for a formula, behind an apostrophe; anything else as it is.
+    """A text that a spreadsheet would take for a formula, behind an apostrophe, and without hidden characters, which
+    a terminal would obey; anything else as it is.
 
     >>> csv_cell("=HYPERLINK(...)"), csv_cell("okapi"), csv_cell(-0.5)
     ("'=HYPERLINK(...)", 'okapi', -0.5)
     """
-    return f"'{value}" if isinstance(value, str) and FORMULA.match(value) else value
+    if not isinstance(value, str):
+        return value
+    return f"'{UNSEEN.sub(_escaped, value)}" if FORMULA.match(value) else UNSEEN.sub(_escaped, value)
 
 
 def csv_text(cell: str) -> str:

@@ -26,7 +26,7 @@ from unseen.evaluation.protocol import evaluate, evaluate_lists
 from unseen.hierarchy.core import Hierarchy
 from unseen.model import Model
 from unseen.photos import Photo, list_classes, photos_in
-from unseen.util.files import seal, unseal, write_atomically
+from unseen.util.files import write_atomically
 from unseen_lab.tables.levels import Recipe, Row, load_recipe
 from unseen_lab.tables.trainings import UNFINISHED, Trainings
 
@@ -69,7 +69,7 @@ class Reproduction:
             **body,
         }
         if trainings.is_first:
-            write_atomically(place, seal(result))
+            write_atomically(place, json.dumps(result, indent=1, ensure_ascii=False).encode())
         return result
 
     def _is_partial(self, recipe: Recipe) -> bool:
@@ -271,7 +271,7 @@ def weight_counts(vector: int = 300, output: int = 2049) -> dict[str, int]:
 def read_result(place: Path, made_with: dict[str, Any]) -> dict[str, Any] | None:
     """A saved result, if it was made with these settings and is complete."""
     try:
-        saved = unseal(place.read_bytes())
+        saved = json.loads(place.read_bytes())
     except (FileNotFoundError, ValueError):  # not made yet, or damaged
         return None
     complete = isinstance(saved, dict) and saved.get("made_with") == made_with and not saved.get("partial")

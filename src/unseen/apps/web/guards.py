@@ -29,6 +29,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from unseen.util.errors import UnseenError
+from unseen.util.safe_text import HIDDEN
 
 HEADERS = {
     "content-security-policy": "default-src 'self'; img-src 'self' blob: data:; object-src 'none'; base-uri 'none'; "
@@ -353,8 +354,6 @@ class BoundedRoute(APIRoute):
 
 # -- hidden characters ------------------------------------------------------------------------------------------------
 
-# White space is not among them (it is made one blank), nor are the joiners that scripts and emoji need.
-HIDDEN = r"\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff"
 SHOWN_ONLY = rf"^[^{HIDDEN}]*$"
 """A pattern for names that people are going to read."""
 
