@@ -1,10 +1,9 @@
-"""A standing trial: kills, losses of power, damaged bits, full disks and races over every command that writes, and
+"""A standing trial: kills, damaged bits, full disks and races over every command that writes, and
 fuzzed inputs.
 
     python benchmarks/torture.py --minutes 10 --seed 0
     python benchmarks/torture.py --trial 1234 --seed 0             # repeat one trial, to see what went wrong
     python benchmarks/torture.py --minutes 60 --into torture.json  # go on with what that file counts, and add to it
-    python benchmarks/torture.py --power                           # every loss of power, once
     python benchmarks/torture_report.py torture.json --out docs/results/torture.md
 
 After each blow what lies on the disk is the old state or the new one, whole; the command then runs again, succeeds, and
@@ -19,7 +18,6 @@ import argparse
 import io
 import json
 import os
-import pickle
 import random
 import shutil
 import sys
@@ -29,12 +27,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from torture_jobs import NOTHING, Job, list_jobs, write_inputs
-from torture_points import CRASH, Child, Ended, Image, Points, PowerLoss, lay_out, time_limit
+from torture_points import CRASH, Child, Ended, Points, time_limit
 from torture_readers import fuzz, list_readers
 from torture_report import KINDS_OF, Tally
 from unseen.bundle.file import training_folder
@@ -42,7 +39,6 @@ from unseen.util.errors import UnseenError
 
 KINDS = {
     "kill": 8,
-    "power": 6,
     "kill at a time": 4,
     "flip": 3,
     "full disk": 3,
@@ -84,7 +80,6 @@ class Trial:
             write_inputs(self.inputs)
         self.jobs = {job.name: job for job in list_jobs(self.inputs, self.place)}
         self.references: dict[str, Reference] = {}
-        self.images: dict[str, list[tuple[int, str, Image]]] = {}
 
     def reference(self, job: Job) -> Reference:
         if job.name not in self.references:
@@ -129,7 +124,6 @@ class Trial:
             else:
                 self.reference(job)
                 strike = {"kill": self._kill, "flip": self._flip, "full disk": self._fill, "race": self._race}
-                strike["power"] = self._lose_power
                 strike.get(kind, self._kill_at_a_time)(job, chance)
                 self.tally.counts[what] += 1
         except Lost as finding:
@@ -145,41 +139,6 @@ class Trial:
         if ended.status not in (0, -9):
             raise Lost(f"ended with {ended.status} before point {at}: {_last(ended.said)}")
         self._settle(job, f"killed {'after' if after else 'before'} point {at}")
-
-    def _lose_power(self, job: Job, chance: random.Random) -> None:
-        """At a point, or after the command has said that all is done: then all of it must be there."""
-        at, variant, image = chance.choice(self.power_images(job))
-        how, reference = f"power lost at point {at}, {variant}", self.references[job.name]
-        lay_out(image, self.place)
-        if at == reference.points:
-            self._look(job, how, {reference.after})
-        else:
-            self._settle(job, how)
-
-    def lose_power_everywhere(self, job: Job) -> dict[str, Any]:
-        """Every image of a command, without running it again."""
-        images, problems = self.power_images(job), []
-        reference = self.references[job.name]
-        for at, variant, image in images:
-            lay_out(image, self.place)
-            done = at == reference.points
-            try:
-                self._look(job, f"point {at}, {variant}", {reference.after} | (set() if done else {reference.before}))
-            except Lost as problem:
-                problems.append(str(problem))
-        return {"points": reference.points, "images": len(images), "problems": problems}
-
-    def power_images(self, job: Job) -> list[tuple[int, str, Image]]:
-        """What the disk may hold if the power fails, at each point of an undisturbed run and after it."""
-        if job.name not in self.images:
-            self.reference(job)
-            job.prepare()
-            file = self.root / "images"
-            ended = self._run(job, points=PowerLoss(root=self.place, images=file))
-            if ended.status:
-                raise SystemExit(f"{job.name} fails undisturbed:\n{ended.said}")
-            self.images[job.name] = pickle.loads(file.read_bytes())  # ours, of a moment ago
-        return self.images[job.name]
 
     def _kill_at_a_time(self, job: Job, chance: random.Random) -> None:
         job.prepare()
@@ -336,7 +295,6 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="from which all trials follow")
     parser.add_argument("--kinds", default=",".join(KINDS), help=f"some of: {', '.join(KINDS)}")
     parser.add_argument("--commands", default="", help="some of the commands, as counts in the summary name them")
-    parser.add_argument("--power", action="store_true", help="only losses of power, all of them")
     parser.add_argument("--trial", type=int, help="only this one, of those that --seed, --kinds and --commands give")
     parser.add_argument("--into", type=Path, help="a file that keeps the counts; another run goes on from there")
     parser.add_argument("--folder", type=Path, default=MEMORY if MEMORY.is_dir() else None, help="where to work")
@@ -350,10 +308,6 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="torture-", dir=options.folder) as folder:
         trial = Trial(Path(folder), options.seed, tally)
         names = [name.strip() for name in options.commands.split(";") if name.strip()] or list(trial.jobs)
-        if options.power:
-            result = {name: trial.lose_power_everywhere(trial.jobs[name]) for name in names}
-            print(json.dumps(result))
-            sys.exit(any(counts["problems"] for counts in result.values()))
         before, looked = tally.minutes, 0.0
         while True:
             trial.run(tally.trials[seed] if options.trial is None else options.trial, kinds, names)

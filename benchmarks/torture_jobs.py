@@ -173,13 +173,6 @@ def file_state(place: Path) -> str:
     return digest(place.read_bytes()) if place.exists() else NOTHING
 
 
-def labels_state(place: Path) -> str:
-    """Labels are written as they come, in whole lines or not: what matters is that going on gives all of them."""
-    content = place.read_bytes() if place.exists() else b""
-    lines = len(SEEN) * PHOTOS + (place.suffix == ".csv")
-    return digest(content) if content.count(b"\n") >= lines else NOTHING
-
-
 def report_state(place: Path) -> str:
     return file_state(place / "report.md")  # the last of its files
 
@@ -281,7 +274,7 @@ def list_jobs(inputs: Path, trial: Path) -> list[Job]:
         Job("taxonomy export", ("taxonomy", "export", "--graph", inputs / "classes.csv", "--out", place,
             "--overwrite"), place, file_state),
         *(Job(f"classify, {kind}", ("classify", inputs / "photos", "--bundle", base, "--out", trial / f"out.{kind}",
-            "--device", "cpu", *trusting), trial / f"out.{kind}", file_state if kind == "parquet" else labels_state)
+            "--device", "cpu", *trusting), trial / f"out.{kind}", file_state)
             for kind in ("csv", "jsonl", "parquet")),
         Job("evaluate, table", ("evaluate", base, "--images", inputs / "store", "--candidates", "seen", "--table",
             trial / "table.csv", "--device", "cpu", *trusting), trial / "table.csv", file_state),

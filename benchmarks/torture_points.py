@@ -1,4 +1,4 @@
-"""Processes that end, find the disk full or lose the power at an exact point of their writing: for `torture.py`.
+"""Processes that end or find the disk full at an exact point of their writing: for `torture.py`.
 
 A point is a call that changes what lies on a disk. `Points` counts them in the process that it is used in, by putting
 itself around functions of `os`; the package knows nothing of it.
@@ -10,10 +10,8 @@ import errno
 import faulthandler
 import io
 import os
-import pickle
 import resource
 import select
-import shutil
 import signal
 import sys
 import time
@@ -21,7 +19,6 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 CALLS = ("fsync", "replace", "rename", "link", "mkdir", "unlink", "rmdir")
 NEED_ROOM = ("fsync", "link", "mkdir")  # what a full disk refuses
@@ -59,100 +56,6 @@ class Points:
 
     def end(self) -> None:
         """The process has done its work."""
-
-
-Image = dict[str, "bytes | None"]  # what is in a folder: path -> content, None for a folder
-
-
-@dataclass
-class PowerLoss(Points):
-    """Records what a disk may hold in place of `root` if the power fails at a point, as ALICE and CrashMonkey do.
-
-    Only what was synced is sure: of a file the content of its last fsync, of a folder the names of its last fsync. So
-    there are three images of each point: *old names*, none that was not synced; *no data*, all names, but only content
-    that was synced, since a file system may write names first; *torn data*, with half of the other content. The last
-    point is the end of the process. They go to the file `images`, as (point, variant, image), each image once.
-    """
-
-    root: Path = Path()
-    images: Path = Path()
-
-    def install(self) -> None:
-        self.recorded: list[tuple[int, str, Image]] = []
-        self.folders: set[int] = set()  # inodes
-        self.held: dict[int, int] = {}  # an open descriptor of each inode, so that no number is used twice
-        self.synced_names, self.synced = self._scan()  # folder -> name -> inode; file -> content
-        super().install()
-
-    def wrap(self, name: str, call: Callable) -> Callable:
-        def recorded(*args, **kwargs):
-            self._record()
-            self.count += 1
-            result = call(*args, **kwargs)
-            if name == "fsync":
-                inode, (names, contents) = os.fstat(args[0]).st_ino, self._scan()
-                self.synced_names |= {inode: names[inode]} if inode in names else {}
-                self.synced |= {inode: contents[inode]} if inode in contents else {}
-            return result
-
-        return recorded
-
-    def end(self) -> None:
-        self._record(always=True)
-        self.images.write_bytes(pickle.dumps(self.recorded))
-
-    def _scan(self) -> tuple[dict[int, dict[str, int]], dict[int, bytes]]:
-        """Names and contents as the process sees them."""
-        names: dict[int, dict[str, int]] = {}
-        contents: dict[int, bytes] = {}
-        for folder, _, files in os.walk(self.root):
-            for path in [folder, *(os.path.join(folder, file) for file in files)]:
-                inode = os.stat(path).st_ino
-                if inode not in self.held:
-                    self.held[inode] = os.open(path, os.O_RDONLY)
-                if path != folder:
-                    contents[inode] = Path(path).read_bytes()
-            with os.scandir(folder) as entries:
-                names[os.stat(folder).st_ino] = {entry.name: entry.inode() for entry in entries}
-        self.folders |= set(names)
-        return names, contents
-
-    def _record(self, always: bool = False) -> None:
-        names, contents = self._scan()
-
-        def torn(inode: int) -> bytes:
-            content, sure = contents.get(inode, b""), self.synced.get(inode, b"")
-            return content[: (len(content) + len(sure) * content.startswith(sure)) // 2]
-
-        for variant, entries, content in (
-            ("old names", self.synced_names, lambda inode: self.synced.get(inode, b"")),
-            ("no data", names, lambda inode: self.synced.get(inode, b"")),
-            ("torn data", names, torn),
-        ):
-            image = dict(self._walk(os.stat(self.root).st_ino, "", entries, content))
-            if always or not any(image == other for _, _, other in self.recorded[-9:]):
-                self.recorded.append((self.count, variant, image))
-
-    def _walk(
-        self, folder: int, prefix: str, names: dict[int, dict[str, int]], content: Callable[[int], bytes]
-    ) -> Iterator[tuple[str, bytes | None]]:
-        for name, inode in sorted(names.get(folder, {}).items()):
-            if inode in self.folders:
-                yield prefix + name, None
-                yield from self._walk(inode, f"{prefix}{name}/", names, content)
-            else:
-                yield prefix + name, content(inode)
-
-
-def lay_out(image: Image, place: Path) -> None:
-    """Make a folder of an image."""
-    shutil.rmtree(place, ignore_errors=True)
-    place.mkdir(parents=True)
-    for path, content in image.items():
-        if content is None:
-            (place / path).mkdir()
-        else:
-            (place / path).write_bytes(content)
 
 
 def _die() -> None:

@@ -22,7 +22,6 @@ from safetensors.numpy import save
 
 from torture_jobs import NETWORK, build, bundle_state, cache_state, digest, store_state
 from torture_points import Child, time_limit
-from unseen.apps.bulk import open_labels
 from unseen.apps.cli.options import read_transform
 from unseen.apps.web.view import View
 from unseen.bundle import Bundle
@@ -35,6 +34,7 @@ from unseen.photos import read_photo
 from unseen.util import arrays as arrays_in_file
 from unseen.util.errors import UnseenError
 from unseen.util.loop import CHECKPOINT, load_checkpoint, save_checkpoint
+from unseen.util.table import open_table
 from unseen.vectors.files import parse
 
 PER_BATCH = 4000  # inputs for one process; fewer where a look takes long
@@ -135,7 +135,11 @@ def list_readers(inputs: Path, folder: Path, finished: Callable[[str], Path]) ->
     folder.mkdir(parents=True, exist_ok=True)
     readers = [_photos(), *_hierarchies(inputs, folder), *_vectors(inputs, folder), *_lists(inputs, folder)]
     readers += [*_bundles(inputs, folder), *_stores(finished("features"), folder), _checkpoint(folder)]
-    readers += [*_labels(finished, folder), *_caches(finished("vector cache"), folder), _uploads(inputs)]
+    readers += [
+        *_labels(finished("classify, csv"), folder),
+        *_caches(finished("vector cache"), folder),
+        _uploads(inputs),
+    ]
     return {reader.name: reader for reader in readers}
 
 
@@ -304,29 +308,22 @@ def _stores(finished: Path, folder: Path) -> list[Reader]:
     return readers
 
 
-def _labels(finished: Callable[[str], Path], folder: Path) -> list[Reader]:
-    """Files of labels that a run continues."""
+def _labels(finished: Path, folder: Path) -> list[Reader]:
+    """The parts of a table that a run continues."""
+    place = folder / "parts"
+    if not place.exists():
+        shutil.copytree(finished / "out.csv.parts", place)
     readers = []
-    for ending in (".csv", ".jsonl"):
-        content = (finished(f"classify, {ending[1:]}") / f"out{ending}").read_bytes()
+    for file in sorted(place.glob("*.safetensors")):
+        content = file.read_bytes()
+        read = _within(file, content, lambda: list(open_parts(place)))
+        readers.append(Reader(f"labels, {file.stem}", [content], read, batch=PER_BATCH // 8))
+    return readers
 
-        (folder / f".labels{ending}.json").write_bytes(b'{"k": 5}')
 
-        def read(path: Path) -> None:
-            with open_labels(path, {"k": 5}, 5, {}):
-                pass
-
-        fuzzed = _in_file(folder / f"labels{ending}", read)
-        readers.append(Reader(f"labels, {ending[1:]}", [content], fuzzed, batch=PER_BATCH // 8))
-    beside = folder / ".given.csv.json"
-    (folder / "given.csv").write_bytes((finished("classify, csv") / "out.csv").read_bytes())
-
-    def read_settings(content: bytes) -> None:
-        beside.write_bytes(content)
-        with open_labels(folder / "given.csv", {"k": 5}, 5, {}):
-            pass
-
-    return [*readers, Reader("labels, settings", [b'{"k": 5}'], read_settings)]
+def open_parts(place: Path) -> list[str]:
+    with open_table(place, "labels", str(place)) as table:
+        return list(table.entries)
 
 
 def _caches(finished: Path, folder: Path) -> list[Reader]:

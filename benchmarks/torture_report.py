@@ -18,7 +18,6 @@ from typing import Any
 
 KINDS_OF = {
     "kills": ("kill: ", "kill at a time: "),
-    "power_losses": ("power: ",),
     "flips": ("flip: ",),
     "full_disks": ("full disk: ",),
     "races": ("race: ",),
@@ -75,7 +74,6 @@ class Tally:
 COLUMNS = {
     "kills at a point": "kill: ",
     "kills at a time": "kill at a time: ",
-    "losses of power": "power: ",
     "damaged": "flip: ",
     "full disks": "full disk: ",
     "races": "race: ",
@@ -83,15 +81,13 @@ COLUMNS = {
 TOP = """# Killed, damaged, flooded
 
 What `benchmarks/torture.py` found when it attacked every command that writes, with a network of a few hundred weights,
-and damaged the input of every reader. It kills the process, fills the disk, flips bits, lets processes race, and lays
-out what a disk may hold when the power fails: all that was synced, and any part of the rest. After each attack the disk
-must hold the complete old state or the complete new one; running the command again must succeed with exactly the values
-of an undisturbed run. A reader may refuse an input with a reason. Any other exception is a finding, and so is a change
-that a checksum does not catch.
+and damaged the input of every reader. It kills the process, fills the disk, flips bits and lets processes race. After
+each attack the disk must hold the complete old state or the complete new one; running the command again must succeed
+with exactly the values of an undisturbed run. A reader may refuse an input with a reason. Any other exception is a
+finding, and so is a change that a checksum does not catch.
 
 ```
 python benchmarks/torture.py --minutes 60 --seed 2 --into torture.json    # adds to the counts in the file
-python benchmarks/torture.py --power                                      # every loss of power, in half a minute
 python benchmarks/torture_report.py torture.json --out docs/results/torture.md
 ```
 """
@@ -99,18 +95,17 @@ python benchmarks/torture_report.py torture.json --out docs/results/torture.md
 
 def page(tally: Tally, mended: Sequence[str] = ()) -> str:
     """Markdown. `mended` are sentences about findings that are none any more."""
-    kills, losses, fuzzed, refused = (tally.total(what) for what in ("kills", "power_losses", "fuzzed", "refused"))
+    kills, fuzzed, refused = (tally.total(what) for what in ("kills", "fuzzed", "refused"))
     blows = sum(tally.total(what) for what in ("flips", "full_disks", "races"))
     seeds = ", ".join(f"{seed} ({count:,} trials)" for seed, count in sorted(tally.trials.items()))
     counts = (
-        f"{kills:,} kills, {losses:,} losses of power, {blows:,} other attacks and {fuzzed:,} fuzzed inputs "
+        f"{kills:,} kills, {blows:,} other attacks and {fuzzed:,} fuzzed inputs "
         f"({refused:,} of them refused with a reason), in {tally.minutes:,.0f} minutes of processes that shared two "
         f"CPUs with other work. Seeds: {seeds}. The largest process took {tally.peak:,} MB."
     )
     points = (
         "*Points* are the calls that change a disk (fsync, rename, link, mkdir, unlink): a kill is just before one or "
-        "just after it, or at any time. A loss of power is at one of them, or after the command said that it was done: "
-        "then the new state must be there."
+        "just after it, or at any time."
     )
     told = [
         *(TOP, _wrapped(counts), "\n## Commands\n", _wrapped(points), ""),

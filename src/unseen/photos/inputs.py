@@ -12,6 +12,7 @@ Only names and places are listed. `read_photo` takes the places as they are, in 
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import tarfile
@@ -155,7 +156,9 @@ def is_url(text: str) -> bool:
 
 
 def version_of(source: Source) -> str:
-    """Size and time of a file, or of what holds the photo; "" where nothing of the kind is known."""
+    """Size and time of a file, or of what holds the photo; the checksum of bytes; "" where neither is known."""
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        return hashlib.sha256(source).hexdigest()[:16]
     if not isinstance(source, (str, os.PathLike)):
         return getattr(source, "version", "")
     try:

@@ -6,7 +6,6 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -47,7 +46,6 @@ AMONG_HELP = (
     unseen classify archive/ --out labels.csv
     unseen classify list.txt --out labels.parquet --workers 4
     unseen classify 's3://photos/*.tar' --out labels.parquet --engine ray --workers 16
-    unseen classify list.txt --out labels.csv --shard 3/100
     unseen classify photo.jpg --among "okapi, quokka, wheelie bin, e-scooter"
     unseen classify 'photos/*.jpg' --candidates subtree:feline --json
     unseen classify photo.jpg --confidence 0.8
@@ -70,7 +68,6 @@ def classify(
     ] = None,
     workers: Annotated[int | None, Option(min=1, help="With --out: processes, or actors of Ray.")] = None,
     engine: Annotated[str, Option(help="With --out: local, or ray (a cluster: RAY_ADDRESS).")] = "local",
-    shard: Annotated[str | None, Option(help="With --out: only part I of N, as I/N from 0/N; join without it.")] = None,
     column: Annotated[str | None, Option(help="The column of photos in a parquet file.")] = None,
     key: Annotated[str | None, Option(help="The column of their names.")] = None,
     bundle: Annotated[Path | None, Option(help="The bundle; the default one is made on first use.")] = None,
@@ -103,13 +100,13 @@ def classify(
         write_labels(
             lambda: read_arguments(photos or [], out, column, key),
             out,
-            lambda device: prepare(bundle, device, trust_code, among, candidates),
-            (device, read_shard(shard), json_),
+            lambda: prepare(bundle, device, trust_code, among, candidates),
+            json_,
             **settings,
         )
         return
-    if workers or shard or engine != "local":
-        raise typer.BadParameter("--workers, --engine and --shard are for many photos: add --out FILE")
+    if workers or engine != "local":
+        raise typer.BadParameter("--workers and --engine are for many photos: add --out FILE")
     with quick_start():
         from unseen.answers.answer import Answer, Unreadable
         from unseen.answers.prior import Prior
@@ -177,53 +174,20 @@ def prepare(bundle: Path | None, device: str, trust_code: bool, among: str | Non
     return model
 
 
-def read_shard(text: str | None) -> tuple[int, int] | None:
-    """`3/100` -> shard 3 of 100."""
-    if text is None:
-        return None
-    first, slash, second = text.partition("/")
-    if not slash or not first.isdecimal() or not second.isdecimal() or not int(first) < int(second):
-        raise typer.BadParameter(f"--shard takes I/N with I from 0 to N - 1, as 0/8; not {text!r}")
-    return int(first), int(second)
-
-
 def write_labels(
     find: Callable[[], tuple[list[str], list[Source]]],
     out: Path,
-    load: Callable[[str], Model],
-    how: tuple[str, tuple[int, int] | None, bool],
+    load: Callable[[], Model],
+    json_: bool,
     **settings: Any,
 ) -> None:
-    """The labels of photos into a file. `settings` are those of `label_photos`; `how`: device, shard, and --json.
-
-    Under torchrun each process labels a shard, and the first one joins them.
-    """
-    device, shard, json_ = how
+    """Write the labels of photos into a file. `settings` are those of `label_photos`."""
     with quick_start():
-        from unseen.apps.bulk import check_format, label_photos, take_shard
-        from unseen.util.processes import Processes
+        from unseen.apps.bulk import check_format, label_photos
 
         check_format(out)
-        photos: Sequence[Any] = [*zip(*find(), strict=True)]
-    with Processes(device, alone=shard is not None) as processes:
-        model = load(str(processes.device) if processes.world > 1 else device)
-        if processes.world > 1:
-            shard = processes.rank, processes.world
-        some, place = take_shard(photos, out, *shard) if shard else (photos, out)
-        done = label_photos(model, some, place, **settings, show_progress=True)
-        if processes.world > 1:
-            parts = processes.gather(done)
-            if processes.rank > 0:
-                return
-            join = label_photos(model, photos, out, **settings, show_progress=False)
-            done = replace(
-                done,
-                out=str(out),
-                labelled=join.labelled + sum(part.labelled for part in parts),
-                already=join.already - sum(part.labelled for part in parts),
-                again=join.again + [name for part in parts for name in part.again],
-                unreadable=join.unreadable,
-            )
+        photos = list(zip(*find(), strict=True))
+    done = label_photos(load(), photos, out, **settings, show_progress=True)
     result = done.as_dict()
     for item in done.unreadable:
         show_unreadable(item.photo, item.why)
@@ -233,8 +197,7 @@ def write_labels(
     rate = f" ({result['photos_per_s']:,} photos/s)" if done.labelled else ""
     line = f"{done.labelled:,} photos labelled in {escaped(done.out)}{before}{rate}."
     emit(result, json_, lambda: stdout.print(line))
-    if processes.world == 1:  # torchrun takes any status but 0 for a process that broke down
-        end_with(done.labelled + done.already, done.unreadable)
+    end_with(done.labelled + done.already, done.unreadable)
 
 
 def chosen_nodes(hierarchy: Hierarchy, bins: Path | None, level: int | None) -> list[str]:
