@@ -4,7 +4,8 @@
     python tools/write_tables.py --check    # only say what is out of date
 
 A page has a line `<!-- table: NAME -->`; the table below it is replaced. NAME is one of TABLES: a page of results, the
-table on it that has these columns, and the rows to leave out. The best figure of a column is bold.
+table on it that has these columns, and the rows to leave out. The best figure of a column is bold. Below a line
+`<!-- sources: NAME -->` stands what `docs/results/sources.md` has below the same line.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 MARK = re.compile(r"(?m)^<!-- table: ([\w-]+) -->\n(?:\n?(?:\|.*\n)+)?")
+
+SOURCES = re.compile(r"(?m)^<!-- sources: (.+) -->\n((?:.+\n)*)")
 
 
 @dataclass(frozen=True)
@@ -82,7 +85,10 @@ def _number(cell: str) -> float | None:
 
 
 def fill(text: str, root: Path = ROOT) -> str:
-    """The page with its marked tables made new."""
+    """The page with its marked tables and sentences made new."""
+    if SOURCES.search(text):
+        made = dict(SOURCES.findall((root / "docs" / "results" / "sources.md").read_text(encoding="utf-8")))
+        text = SOURCES.sub(lambda mark: f"<!-- sources: {mark[1]} -->\n{made[mark[1]]}", text)
     return MARK.sub(lambda mark: f"<!-- table: {mark[1]} -->\n{choose(TABLES[mark[1]], root)}\n", text)
 
 

@@ -40,6 +40,13 @@ def test_cells_are_taken_as_they_are_and_the_best_is_bold(tmp_path, monkeypatch)
         assert page == f"before\n\n<!-- table: made-up -->\n{made}\n\nafter\n"
 
 
+def test_a_sentence_is_that_of_its_page(tmp_path):
+    (tmp_path / "docs" / "results").mkdir(parents=True)
+    (tmp_path / "docs" / "results" / "sources.md").write_text("# Page\n\n<!-- sources: one -->\nnew\nlines\n\nmore\n")
+    page = fill("before\n\n<!-- sources: one -->\nstale\n\nafter\n", tmp_path)
+    assert page == "before\n\n<!-- sources: one -->\nnew\nlines\n\nafter\n"
+
+
 def test_the_pages_tables_are_the_results():
     done = subprocess.run([sys.executable, str(ROOT / "tools" / "write_tables.py"), "--check"], capture_output=True)
     assert done.returncode == 0, done.stdout.decode()

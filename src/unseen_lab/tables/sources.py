@@ -23,7 +23,6 @@ from unseen.evaluation.metrics import relations_to_seen
 from unseen.evaluation.protocol import evaluate_lists
 from unseen.hierarchy.core import Hierarchy
 from unseen.model import Model
-from unseen.naming.candidates import AUTHORS_LISTS
 from unseen.networks.folders import open_features
 from unseen.networks.loading import load_network
 from unseen.training.settings import TrainSettings
@@ -32,6 +31,7 @@ from unseen.util.files import write_atomically
 from unseen.util.run import Run
 from unseen.util.safe_text import to_csv
 from unseen.vectors.class_vectors import class_vectors, load_vectors
+from unseen_lab.authors import AUTHORS_LISTS
 from unseen_lab.tables.compare import LISTS, NOVEL
 from unseen_lab.tables.ranks import write_ranks
 

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from unseen.evaluation.metrics import RELATIONS
-from unseen.naming.candidates import AUTHORS_LISTS
 from unseen.util.errors import UnseenError
+from unseen_lab.authors import AUTHORS_LISTS
 from unseen_lab.tables.claims import LEVEL, holm, show_p, sign_flips
 from unseen_lab.tables.compare import BOTH, HITS, NOVEL
 from unseen_lab.tables.ranks import read_ranks
@@ -146,22 +146,21 @@ class Network:
         return markdown(cells)
 
     def finding(self, number: int) -> str:
-        """What came out of a pair by Hit@1: by photos with figures, and every measure's verdict."""
-        means = [[self.means(row, spec, HITS[0]) @ self.shown[spec].weights["photos"] for spec in AUTHORS_LISTS]
-                 for row in self.pairs[number]]  # fmt: skip
-        one, other = (f"{called(*row)} {' / '.join(f'{mean:.1f}' for mean in of)}"
-                      for row, of in zip(self.pairs[number], means, strict=True))  # fmt: skip
+        """A pair's Hit@1 over photos, and where each measure has the first ahead beyond chance."""
+        shown = []
+        for row in self.pairs[number]:
+            means = [self.means(row, spec, HITS[0]) @ self.shown[spec].weights["photos"] for spec in AUTHORS_LISTS]
+            shown.append(f"{called(*row)} ({' / '.join(f'{mean:.1f}' for mean in means)})")
         verdicts = "; ".join(f"{title} {self._verdict(number, measure)}" for measure, title in MEASURES.items())
-        return f"{one} against {other}: {verdicts}"
+        return f"{' against '.join(shown)} is, beyond chance, {verdicts}"
 
     def _verdict(self, number: int, measure: str) -> str:
-        """On which lists the first is ahead of the second, and where behind."""
         found = {"ahead": [], "behind": []}
         for spec in TESTED:
             mean, _, p = self.tests[number, spec, HITS[0], measure]
             if p < LEVEL:
                 found["ahead" if mean > 0 else "behind"].append(called(spec))
-        return ", ".join(f"{word} on {', '.join(lists)}" for word, lists in found.items() if lists) or "within chance"
+        return " and ".join(f"{word} on {', '.join(of)}" for word, of in found.items() if of) or "ahead nowhere"
 
     def lengths(self) -> str:
         """The loss of every training of a graph network by epoch."""
@@ -220,7 +219,7 @@ def parts(ranks: Path) -> dict[str, str]:
         findings = {pair: network.finding(number) for number, pair in enumerate(network.pairs)}
         made[f"{name} findings"] = "\n".join(f"- {finding}." for finding in findings.values())
         told = [findings[pair] for pair in README if pair in findings]
-        made[f"{name} sentence"] = f"Hit@1 over photos on {' / '.join(AUTHORS_LISTS)}: {'. '.join(told)}."
+        made[f"{name} sentence"] = ". ".join(told) + "." if told else "Not trained yet."
         for measure in MEASURES:
             lists = TESTED if measure in ("relation", "group") else (*TESTED, BOTH)
             made[f"{name} {measure}"] = network.figures([measure], lists)
