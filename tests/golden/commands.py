@@ -117,8 +117,6 @@ QUICK: dict[str, list[str]] = {
         "classify --features some.npy --bundle taught --candidates unseen -k 2 --json",
         "teach taught --forget mule --out taught --json",
     ],
-    "remove": ["remove linear --id n02390101 --id n02485988 --out removed --json"],
-    "rename": ["rename linear --id n02390101 --name hinny --name mule --out renamed --json"],
     "hierarchy-check": [
         "hierarchy check tree.csv --classes classes.txt --json",
         "hierarchy check imagenet+new.csv --json",
