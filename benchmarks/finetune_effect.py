@@ -5,7 +5,7 @@
 
 PHOTOS holds seen-train/, seen-val/ and unseen/, each with a folder a class. WORK is as `unseen reproduce --out` leaves
 it, and is shared with it: nothing is trained twice, and an interrupted run continues. For several networks, give a WORK
-and a --backbone for each. `choose` adds to the trials by which `unseen reproduce` chooses the learning rate; the page
+and a --network for each. `choose` adds to the trials by which `unseen reproduce` chooses the learning rate; the page
 shows them all.
 """
 
@@ -71,7 +71,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("action", choices=("choose", "measure"))
     parser.add_argument("--photos", type=Path, required=True)
     parser.add_argument("--work", type=Path, nargs="+", required=True, help="a folder for each network")
-    parser.add_argument("--network", "--backbone", nargs="+", default=["efficientnet-lite0"], help="the networks")
+    parser.add_argument("--network", nargs="+", default=["efficientnet-lite0"], help="the networks")
     parser.add_argument("--epochs", type=int, help="of stage 1")
     parser.add_argument("--finetune-epochs", type=int, nargs="+", help="of stage 2, for each network")
     parser.add_argument("--whole", action="store_true", help="let `choose` try to train the whole network too")

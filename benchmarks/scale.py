@@ -66,7 +66,7 @@ def check(folder: Path) -> None:
     from unseen.apps.cli.app import app
 
     with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
-        app(["taxonomy", "check", str(folder / "classes.csv"), "--classes", str(folder / "seen.txt"), "--json"])
+        app(["hierarchy", "check", str(folder / "classes.csv"), "--classes", str(folder / "seen.txt"), "--json"])
 
 
 def repeated(jobs: list) -> tuple[float, float]:

@@ -86,7 +86,7 @@ def write_inputs(folder: Path) -> None:
         shutil.copytree(folder / "photos" / id, folder / "fewer" / id)
     for photo in (folder / "fewer").glob("*/[0-3].png"):
         photo.unlink()
-    run_command("features", "--images", folder / "fewer", "--out", folder / "store", *STORING)
+    run_command("features", "--photos", folder / "fewer", "--out", folder / "store", *STORING)
     trained = ("train", *common(folder), "--method", "structural", "--out")
     run_command(*trained, folder / "old", "--vectors", folder / "vectors.txt")
     run_command("train", *common(folder), *DGP, "--out", folder / "base", "--vectors", folder / "vectors.txt")
@@ -111,10 +111,10 @@ def _write_result(folder: Path) -> None:
 
 
 def common(inputs: Path) -> tuple:
-    return ("--graph", inputs / "classes.csv", "--backbone", NETWORK, "--device", "cpu")
+    return ("--hierarchy", inputs / "classes.csv", "--network", NETWORK, "--device", "cpu")
 
 
-STORING = ("--backbone", NETWORK, "--workers", "0", "--device", "cpu", "--batch", "4")
+STORING = ("--network", NETWORK, "--workers", "0", "--device", "cpu", "--batch", "4")
 DGP = ("--method", "dgp", "--epochs", "6", "--checkpoint-every", "2", "--set", "hidden=8")
 
 
@@ -245,7 +245,7 @@ def list_jobs(inputs: Path, trial: Path) -> list[Job]:
     """Every command that writes, into the folder `trial`."""
     place, base = trial / "out", inputs / "base"
     trusting, into = ("--trust-code",), ("--out", place, "--overwrite")
-    photos = ("--images", inputs / "photos")
+    photos = ("--photos", inputs / "photos")
     vectors = ("--vectors", inputs / "vectors.txt")
     resume, overwrite = ("--resume",), ("--overwrite",)
     old = {"before": inputs / "old", "repair": ()}
@@ -263,20 +263,17 @@ def list_jobs(inputs: Path, trial: Path) -> list[Job]:
             before=inputs / "store", **slow),
         Job("add", ("add", base, "--name", "okapi", "--parent", "animal", *vectors, *into, *trusting), place,
             bundle_state, **old),
-        Job("remove", ("remove", base, "--id", "saw", *into), place, bundle_state, **old),
-        Job("rename", ("rename", place, "--id", "saw", "--name", "hand saw", "--out", place), place, bundle_state,
-            before=base, repair=None),
-        Job("calibrate", ("calibrate", base, "--images", inputs / "store", *into, *trusting), place,
+        Job("calibrate", ("calibrate", base, "--photos", inputs / "store", *into, *trusting), place,
             bundle_state, **old, **slow),
         Job("export", ("export", base, "--to", "torch", "--out", place, *trusting), place, weights_state, once=True),
-        Job("taxonomy suggest", ("taxonomy", "suggest", inputs / "names.txt", "--out", place), place, file_state,
+        Job("hierarchy suggest", ("hierarchy", "suggest", inputs / "names.txt", "--out", place), place, file_state,
             once=True),
-        Job("taxonomy export", ("taxonomy", "export", "--graph", inputs / "classes.csv", "--out", place,
+        Job("hierarchy export", ("hierarchy", "export", "--hierarchy", inputs / "classes.csv", "--out", place,
             "--overwrite"), place, file_state),
         *(Job(f"classify, {kind}", ("classify", inputs / "photos", "--bundle", base, "--out", trial / f"out.{kind}",
             "--device", "cpu", *trusting), trial / f"out.{kind}", file_state)
             for kind in ("csv", "jsonl", "parquet")),
-        Job("evaluate, table", ("evaluate", base, "--images", inputs / "store", "--candidates", "seen", "--table",
+        Job("evaluate, table", ("evaluate", base, "--photos", inputs / "store", "--candidates", "seen", "--table",
             trial / "table.csv", "--device", "cpu", *trusting), trial / "table.csv", file_state),
         Job("report", ("report", inputs / "reproduced", "--out", place, "--no-photos"), place, report_state),
         Job("vector cache", (inputs / "vectors.txt",), trial / "cache", cache_state, repair=()),

@@ -1,7 +1,7 @@
 """Fit the default bundle's calibration on photos of seen classes: a few numbers, which are all that is kept of them.
 
-    python tools/build_calibration.py --images DIR           DIR/<wnid>/*: writes default-calibration.json
-    python tools/build_calibration.py --images DIR --check   fits again, and compares with what is there
+    python tools/build_calibration.py --photos DIR           DIR/<wnid>/*: writes default-calibration.json
+    python tools/build_calibration.py --photos DIR --check   fits again, and compares with what is there
 
 The photos must not be among those that results are reported on.
 """
@@ -62,13 +62,13 @@ def differences(ours: Any, theirs: Any, place: str = "") -> list[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--images", type=Path, required=True, help="photos of seen classes, DIR/<wnid>/*")
+    parser.add_argument("--photos", type=Path, required=True, help="photos of seen classes, DIR/<wnid>/*")
     parser.add_argument("--features", type=Path, help="the feature store of these photos, to save time")
     parser.add_argument("--out", type=Path, default=common.DATA, help="folder of the data files")
     parser.add_argument("--check", action="store_true", help="only compare with what is there")
     options = parser.parse_args()
     bundle, path = train(settings=TrainSettings(precision="fp16")), options.out / CALIBRATION
-    found = fit(bundle, options.images, options.features)
+    found = fit(bundle, options.photos, options.features)
     if options.check:
         wrong = differences(found["calibration"], json.loads(path.read_text())["calibration"])
         raise SystemExit("\n".join(wrong) or "the same numbers")

@@ -40,7 +40,7 @@ def test_a_process_is_killed_just_before_or_just_after_a_point(tmp_path, after):
 @pytest.mark.slow
 def test_commands_survive_a_short_trial(tmp_path):
     options = ["--minutes", "0.2", "--seed", "5", "--kinds", "kill,full disk", "--folder", tmp_path]
-    options += ["--commands", "rename;taxonomy export;features"]
+    options += ["--commands", "add;hierarchy export;features"]
     command = [sys.executable, BENCHMARKS / "torture.py", *options]
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
     summary = json.loads(done.stdout.splitlines()[-1])

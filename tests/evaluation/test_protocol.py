@@ -301,7 +301,7 @@ def test_command_line(model, folder, tmp_path, monkeypatch):
     monkeypatch.setenv("UNSEEN_CACHE", str(tmp_path / "cache"))
     bundle = replace(model.bundle, calibration=CalibrationRecord(seen_shift=0.25, novelty_threshold=0.4))
     bundle.save(tmp_path / "bundle")
-    command = ["evaluate", str(tmp_path / "bundle"), "--images", str(folder), "--candidates", "unseen", "--with-seen",
+    command = ["evaluate", str(tmp_path / "bundle"), "--photos", str(folder), "--candidates", "unseen", "--with-seen",
                "--photos-of", "both", "--workers", "0", "--trust-code"]  # fmt: skip
     done = run_command(*command, "--json", "--seen-shift", "auto", "--novelty", "auto")
     assert done.code == 0, done.err

@@ -54,15 +54,15 @@ def run(*arguments: str) -> dict:
 
 
 def train(out: str = "bundle") -> dict:
-    network = ("--backbone", "support.tiny_network:build")
-    return run("train", "--method", NAME, "--graph", "tree.csv", "--vectors", "glove", *network, "--out", out)
+    network = ("--network", "support.tiny_network:build")
+    return run("train", "--method", NAME, "--hierarchy", "tree.csv", "--vectors", "glove", *network, "--out", out)
 
 
 def test_by_command_line(folder):
     assert train()["method"] == NAME and is_imported()
     forget("own_method")
     assert run("info", "bundle")["method"] == NAME
-    assert run("evaluate", "bundle", "--images", "photos", "--candidates", "seen")["images"] == 2 * len(SEEN)
+    assert run("evaluate", "bundle", "--photos", "photos", "--candidates", "seen")["images"] == 2 * len(SEEN)
     assert run("export", "bundle", "--to", "torch", "--out", "model.safetensors")["classes"] == len(PARENTS)
     assert not is_imported()
 
@@ -77,7 +77,7 @@ def test_by_command_line(folder):
     assert f"Importing own_method from {folder / 'own_method.py'}." in trusted.err
     assert trusted.json["added"][0]["id"] == "spaniel"
     forget("own_method")
-    assert run("evaluate", "grown", "--images", "photos", "--candidates", "any")["images"] == 2 * len(SEEN)
+    assert run("evaluate", "grown", "--photos", "photos", "--candidates", "any")["images"] == 2 * len(SEEN)
     assert not is_imported()
 
 

@@ -135,7 +135,7 @@ def test_command_line(bundle, tmp_path, monkeypatch):
     monkeypatch.setenv("UNSEEN_CACHE", str(tmp_path / "cache"))
     bundle.save(tmp_path / "bundle")
     tiny_network.make_photos(tmp_path / "photos", 3)
-    options = ["--images", tmp_path / "photos", "--holdout", "0.4", "--candidates", "unseen", "--json"]
+    options = ["--photos", tmp_path / "photos", "--holdout", "0.4", "--candidates", "unseen", "--json"]
     command = ["calibrate", tmp_path / "bundle", "--out", tmp_path / "new", "--trust-code"]
     done = run_command(*command, *options)
     assert done.code == 0, done.err
@@ -143,9 +143,9 @@ def test_command_line(bundle, tmp_path, monkeypatch):
     saved = Bundle.load(tmp_path / "new").calibration
     assert saved.seen_shift == result["seen_shift"]
     assert saved.novelty_threshold == result["novelty_threshold"]
-    again = run_command(*command, "--images", tmp_path / "none")  # told before the photos are looked for
+    again = run_command(*command, "--photos", tmp_path / "none")  # told before the photos are looked for
     assert again.code == 1 and "another bundle" in again.err
-    again = run_command(*command, "--images", tmp_path / "none", "--overwrite")
+    again = run_command(*command, "--photos", tmp_path / "none", "--overwrite")
     assert again.code == 1 and "no such folder of photos" in again.err
 
 

@@ -410,7 +410,7 @@ def test_killed_at_random_steps_it_ends_with_the_same_weights(folder, tmp_path):
 def test_ctrl_c_keeps_a_checkpoint_and_says_how_to_go_on(folder, tmp_path):
     """As a terminal does it: the signal reaches the whole process group, worker processes too."""
     make_bundle(tiny_network.build_slow()).save(tmp_path / "bundle")
-    arguments = [tmp_path / "bundle", "--images", folder, "--out", tmp_path / "out", *QUICK_OPTIONS, "--workers", 2]
+    arguments = [tmp_path / "bundle", "--photos", folder, "--out", tmp_path / "out", *QUICK_OPTIONS, "--workers", 2]
     arguments[arguments.index("3")] = "8"
     options = {"stderr": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     process = subprocess.Popen(command(*arguments), start_new_session=True, **options)
@@ -443,7 +443,7 @@ def test_two_processes_equal_one_with_twice_the_batch(tmp_path):
         (folder / "dog" / f"{number:02d}.png").write_bytes(b"not a photo")
     make_bundle().save(tmp_path / "bundle")
     torchrun = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "unseen")
-    arguments = [tmp_path / "bundle", "--images", folder, "--out", tmp_path / "two", "--epochs", 3, "--batch", 16]
+    arguments = [tmp_path / "bundle", "--photos", folder, "--out", tmp_path / "two", "--epochs", 3, "--batch", 16]
     arguments += ["--learning-rate", 0.02, "--freeze-batch-norm", "--workers", 1, "--validation", 0.1, "--json"]
     done = subprocess.run(
         command(*arguments, launcher=torchrun),
@@ -483,7 +483,7 @@ def test_torchrun_restarts_a_group_that_lost_a_process(tmp_path, folder):
     """With batch-norm trained, whose statistics each process gathers for itself."""
     make_bundle().save(tmp_path / "bundle")
     (tmp_path / "restarted.py").write_text(RESTARTED)
-    arguments = ["--images", folder, "--epochs", 4, "--batch", 8, "--learning-rate", 0.02, "--workers", 0, "--json"]
+    arguments = ["--photos", folder, "--epochs", 4, "--batch", 8, "--learning-rate", 0.02, "--workers", 0, "--json"]
     arguments += ["--checkpoint-every", 2, "--resume"]
     results = {}
     for out, script in (("restarted", [str(tmp_path / "restarted.py")]), ("undisturbed", ["-m", "unseen"])):

@@ -8,8 +8,8 @@
         hidden: Annotated[list[int], AT_LEAST_1] = field(default_factory=lambda: [512])
         average: Literal["image", "class"] = "class"
 
-Types are int, float, bool, str, lists of them, or a Literal of texts; each may be None as well if annotated so. A field
-of type Any takes anything.
+Types are int, float, bool, str, Path, lists of them, or a Literal of texts; each may be None as well if annotated so. A
+field of type Any takes anything.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
+from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 from unseen.util.errors import UnseenError
@@ -48,6 +49,7 @@ _WORDS: dict[type, tuple[str, str]] = {
     float: ("a number", "numbers"),
     bool: ("true or false", "values true or false"),
     str: ("text", "texts"),
+    Path: ("a path", "paths"),
 }
 
 
@@ -90,7 +92,7 @@ class Setting(NamedTuple):
     """A field of a settings dataclass."""
 
     name: str
-    kind: Any  # int, float, bool, str; Any takes anything
+    kind: Any  # int, float, bool, str, Path; Any takes anything
     default: Any
     help: str
     several: bool  # a list of it
@@ -116,8 +118,8 @@ class Setting(NamedTuple):
         return self._fits(value)
 
     def _fits(self, value: Any) -> bool:
-        if self.kind in (bool, str):
-            return isinstance(value, self.kind)
+        if self.kind in (bool, str, Path):
+            return isinstance(value, (str, Path) if self.kind is Path else self.kind)
         is_number = isinstance(value, int if self.kind is int else (int, float)) and not isinstance(value, bool)
         return is_number and abs(value) <= sys.float_info.max and self.limit.holds(value)  # NaN is not <= anything
 

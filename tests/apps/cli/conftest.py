@@ -52,7 +52,7 @@ def workshop(tmp_path_factory, unseen) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         done = unseen(
-            "train", "--graph", "tree.csv", "--vectors", "glove", "--backbone", "cli_networks:build",
+            "train", "--hierarchy", "tree.csv", "--vectors", "glove", "--network", "cli_networks:build",
             "--classes", "classes.txt", "--out", "bundle", "--json",
         )  # fmt: skip
     assert done.code == 0, done.err

@@ -13,19 +13,28 @@ from pathlib import Path
 
 import pytest
 
-from unseen.apps.cli.app import COMMANDS, emit, tell
+from unseen.apps.cli.app import COMMANDS
+from unseen.apps.cli.output import emit, print_table, stderr, stdout
 from unseen.hierarchy.core import Hierarchy
 
 LONG = "a " * 100  # wider than any screen
 
 
-def test_tell_leaves_everything_as_it_is(capsys):
-    tell(f"x[red].jpg and module:boom: {LONG}.")
-    assert capsys.readouterr().err == f"x[red].jpg and module:boom: {LONG}.\n"
+def test_text_is_printed_just_as_it_is(capsys):
+    text = f"x[red].jpg, [/b] and module:boom: {LONG}."
+    stdout.print(text)
+    stderr.print(text)
+    assert capsys.readouterr() == (f"{text}\n", f"{text}\n")
+
+
+def test_a_table_is_never_cut(capsys):
+    print_table(["[b]", "figure"], [[LONG, "1"]])
+    shown = capsys.readouterr().out
+    assert LONG in shown and "[b]" in shown and "…" not in shown
 
 
 def test_an_error_names_what_was_typed(unseen, tmp_path):
-    done = unseen("train", "--backbone", "no_such:boom:x[red]", "--out", tmp_path / "new")
+    done = unseen("train", "--network", "no_such:boom:x[red]", "--out", tmp_path / "new")
     assert done.code == 1 and done.err.startswith("error: no_such:boom:x[red]: there is no Python module 'no_such'")
 
 
@@ -38,7 +47,7 @@ def test_what_the_system_refuses_is_one_line(unseen):
 def test_names_that_are_not_unicode_are_told(capsys, tmp_path):
     emit({"photo": "\udcff.png", "name": "é"}, as_json=True)
     assert json.loads(capsys.readouterr().out) == {"photo": "\udcff.png", "name": "é"}
-    command = [sys.executable, "-m", "unseen", "taxonomy", "check", os.fsencode(tmp_path) + b"/\xff.csv"]
+    command = [sys.executable, "-m", "unseen", "hierarchy", "check", os.fsencode(tmp_path) + b"/\xff.csv"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 1 and "\\udcff.csv: cannot be read: No such file" in done.stderr
 
@@ -51,48 +60,39 @@ def test_examples_fit_the_default_bundle():
     assert new in Hierarchy.wordnet() and new not in Hierarchy.imagenet()
 
 
-def imported_by(*arguments: str) -> set[str]:
-    """The modules that a command imports, in a process of its own."""
-    script = """
-import sys
-from unseen.apps.cli import main
-sys.argv = ["unseen", *sys.argv[1:]]
-try:
-    main()
-finally:
-    print("modules:", *sys.modules, file=sys.stderr)
-"""
-    done = subprocess.run([sys.executable, "-c", script, *arguments], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return set(done.stderr.rpartition("modules: ")[2].split())
+def cpu_seconds(*arguments: str) -> float:
+    """What a command takes in a process of its own; the better of two runs, since the machine is shared."""
+
+    def run() -> float:
+        before = os.times()
+        done = subprocess.run([sys.executable, "-m", "unseen", *arguments], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        after = os.times()
+        return after.children_user + after.children_system - before.children_user - before.children_system
+
+    return min(run(), run())
 
 
 @pytest.mark.slow
-def test_help_imports_neither_commands_nor_torch():
-    found = imported_by("--help")
-    assert not found & {"torch", "numpy", "PIL"}
-    assert {name for name in found if name.startswith("unseen.apps.cli.")} == {"unseen.apps.cli.app"}
+@pytest.mark.parametrize(
+    ("command", "budget"),  # about twice what it takes; torch alone takes 1.2 s
+    [("--help", 0.6), ("info --help", 1.0), ("train --help", 1.0), ("classify --help", 1.0)],
+)
+def test_help_is_quick(command, budget):
+    assert cpu_seconds(*command.split()) < budget
 
 
 @pytest.mark.slow
-def test_only_the_command_asked_for_is_imported():
-    found = imported_by("rename", "--help")
-    assert "torch" not in found
-    commands = {f"unseen.apps.cli.{module}" for module, _ in COMMANDS.values()}
-    assert found & commands == {"unseen.apps.cli.grow"}
+def test_a_class_is_added_quickly(here):
+    add = ["add", "bundle", "--name", "rescue dog", "--parent", "dog", "--out", "grown", "--overwrite"]
+    assert cpu_seconds(*add) < 1.6
 
 
 @pytest.mark.slow
-def test_classes_are_added_without_torch(here):
-    assert "torch" not in imported_by("add", "bundle", "--name", "rescue dog", "--parent", "dog", "--out", "grown")
-    assert "torch" not in imported_by("remove", "grown", "--id", "rescue-dog", "--out", "smaller")
-
-
-@pytest.mark.slow
-def test_a_photo_is_labelled_without_scipy(here):
-    assert not {"scipy", "unseen.training.stage1"} & imported_by(
-        "classify", "photo.png", "--bundle", "bundle", "--trust-code"
-    )
+def test_unseen_is_imported_quickly():
+    script = "import time; start = time.process_time(); import unseen; print(time.process_time() - start)"
+    taken = [subprocess.run([sys.executable, "-c", script], capture_output=True, text=True).stdout for _ in range(2)]
+    assert min(map(float, taken)) < 0.15
 
 
 def test_help_lists_every_command(unseen):
@@ -136,9 +136,8 @@ def test_options_from_the_environment_and_from_a_file(here, unseen, monkeypatch)
     ("text", "says"),
     [
         ("k = ", "cannot be read as TOML"),
-        ("[classify]\nbundel = 1\n", "[classify] has no option bundel; there are: among, bins, bundle"),
         ("[clasify]\nk = 1\n", "there is no command [clasify]; there are: demo, classify,"),
-        (None, "cannot be read as TOML: No such file"),
+        (None, "No such file"),
     ],
 )
 def test_a_configuration_that_is_wrong_is_wrong_usage(here, unseen, text, says):

@@ -24,19 +24,19 @@ def contents(store: str) -> dict[str, bytes]:
 
 
 def test_a_bundles_network_and_the_same_by_its_name(photos, unseen):
-    quick = ("--images", photos, "--workers", 0)
+    quick = ("--photos", photos, "--workers", 0)
     done = unseen("features", *quick, "--out", "one", "--bundle", "bundle", "--json")
     assert done.code == 0, done.err
     assert (done.json["photos"], done.json["new"], done.json["unreadable"]) == (3, 3, 1)
     assert "1 files could not be read: one/unreadable.jsonl says which and why." in done.err
-    named = ("--backbone", "cli_networks:build", "--classes", "classes.txt")
+    named = ("--network", "cli_networks:build", "--classes", "classes.txt")
     shown = unseen("features", *quick, "--out", "two", *named)
     assert shown.code == 0 and "3 photos of 3 classes in two, 3 of them new" in shown.out
     assert contents("one") == contents("two") and len(contents("one")) == 3
 
 
 def test_photos_are_prepared_as_told(photos, unseen):
-    network = ("--backbone", "cli_networks:build", "--classes", "classes.txt", "--images", photos, "--workers", 0)
+    network = ("--network", "cli_networks:build", "--classes", "classes.txt", "--photos", photos, "--workers", 0)
     transform = '{"size": 16, "mean": 0.5, "std": 0.25}'
     assert unseen("features", *network, "--out", "one", "--transform", transform).code == 0
     told = json.loads(Path("one/store.json").read_text())["network"]["transform"]
@@ -47,21 +47,21 @@ def test_photos_are_prepared_as_told(photos, unseen):
 
 def test_a_bundle_already_says_which_network(photos, unseen):
     for options in (("--classes", "classes.txt"), ("--layer", "head"), ("--weights", "w.pth"), ("--transform", "{}")):
-        done = unseen("features", "--images", photos, "--out", "one", "--bundle", "bundle", *options)
+        done = unseen("features", "--photos", photos, "--out", "one", "--bundle", "bundle", *options)
         assert done.code == 1 and "--bundle already says which network to use" in done.err
     assert not Path("one").exists()
 
 
 def test_classes_are_dropped_only_when_told_to_and_aloud(photos, here, unseen):
     options = ("--out", "one", "--bundle", "bundle", "--workers", 0)
-    assert unseen("features", "--images", photos, *options).code == 0
+    assert unseen("features", "--photos", photos, *options).code == 0
     (here / "others" / SEEN[3]).mkdir(parents=True)
     small_photo(5).save(here / "others" / SEEN[3] / "a.png")
-    done = unseen("features", "--images", "others", *options, "--json")
+    done = unseen("features", "--photos", "others", *options, "--json")
     assert done.code == 0 and (done.json["photos"], done.json["classes"], done.json["kept"]) == (4, 4, 3)
     told = " ".join(done.err.split())
     assert f"{max(SEEN[:3])}: not in others, kept in the store. --prune drops such classes." in told
-    done = unseen("features", "--images", "others", *options, "--prune", "--json")
+    done = unseen("features", "--photos", "others", *options, "--prune", "--json")
     assert done.code == 0 and (done.json["photos"], done.json["pruned"], done.json["kept"]) == (1, 3, 0)
     assert "not in others, dropped from the store." in " ".join(done.err.split())
 

@@ -23,7 +23,7 @@ def run(*arguments) -> Done:
 @pytest.mark.slow
 def test_the_command_ends_with_json_and_protects_what_is_finished(folder, tmp_path):
     make_bundle().save(tmp_path / "bundle")
-    arguments = [tmp_path / "bundle", "--images", folder, "--out", tmp_path / "out", *QUICK_OPTIONS, "--workers", 0]
+    arguments = [tmp_path / "bundle", "--photos", folder, "--out", tmp_path / "out", *QUICK_OPTIONS, "--workers", 0]
     done = run(*arguments, "--json")
     assert done.code == 0, done.err
     result = done.json
@@ -42,7 +42,7 @@ def test_the_command_ends_with_json_and_protects_what_is_finished(folder, tmp_pa
     done = run(tmp_path / "other", *arguments[1:], "--resume")
     assert done.code == 1 and "not as asked for: classifiers was " in done.err
     fewer = make_photos(tmp_path / "fewer", 7)
-    done = run(*arguments, "--images", fewer, "--resume")
+    done = run(*arguments, "--photos", fewer, "--resume")
     assert done.code == 1 and "not as asked for: photo_list was " in done.err
     done = run(*arguments, "--overwrite")
     assert done.code == 0 and "photos/s" in done.out
@@ -50,7 +50,7 @@ def test_the_command_ends_with_json_and_protects_what_is_finished(folder, tmp_pa
 
 def test_mistakes_are_one_line(folder, tmp_path):
     make_bundle().save(tmp_path / "bundle")
-    done = run(tmp_path / "bundle", "--images", tmp_path / "nowhere", "--out", tmp_path / "out")
+    done = run(tmp_path / "bundle", "--photos", tmp_path / "nowhere", "--out", tmp_path / "out")
     assert done.code == 1 and "there is no such folder" in done.err
-    done = run(tmp_path / "nothing", "--images", folder, "--out", tmp_path / "out")
+    done = run(tmp_path / "nothing", "--photos", folder, "--out", tmp_path / "out")
     assert done.code == 1 and "is not a bundle" in done.err

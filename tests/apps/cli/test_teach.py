@@ -24,7 +24,7 @@ def photos(here):
 
 
 def test_classes_are_taught_again_and_forget(unseen, photos):
-    first = unseen("teach", "bundle", "--images", photos, "--out", "taught", TRUST, "--json")
+    first = unseen("teach", "bundle", "--photos", photos, "--out", "taught", TRUST, "--json")
     assert first.code == 0, first.err
     assert first.json == {"bundle": "taught", "classes": 2, "photos": 3, "unreadable": 1, "skipped_classes": 1}
     assert "broken.png" in first.err and "starship" in first.err
@@ -33,7 +33,7 @@ def test_classes_are_taught_again_and_forget(unseen, photos):
     assert not plain.taught
 
     small_photo(9).save(photos / OKAPI / "new.png")
-    second = unseen("teach", "taught", "--images", photos, "--out", "taught", TRUST, "--json")
+    second = unseen("teach", "taught", "--photos", photos, "--out", "taught", TRUST, "--json")
     assert second.json["photos"] == 1 and "3 photos were taught before" in second.err
     assert Bundle.load("taught").taught[OKAPI].photos == 3
 
@@ -47,7 +47,7 @@ def test_classes_are_taught_again_and_forget(unseen, photos):
 
 
 def test_an_explanation_names_the_photos(unseen, photos):
-    unseen("teach", "bundle", "--images", photos, "--out", "taught", TRUST)
+    unseen("teach", "bundle", "--photos", photos, "--out", "taught", TRUST)
     ids = photos.parent / "okapi.txt"
     ids.write_text(OKAPI + "\n")
     told = unseen("classify", "photo.png", "--bundle", "taught", "--candidates", ids, "--explain", TRUST)
@@ -83,9 +83,9 @@ def test_mistakes_are_told_and_change_nothing(unseen, photos, here):
     (here / "strange" / "starship").mkdir(parents=True)
     np.savez(here / "wide.npz", features=np.ones((1, 9)), labels=np.array([OKAPI]))
     for options, words in (
-        (["--images", "none"], "no photo could be read"),
-        (["--images", "strange"], "starship"),
-        (["--images", "nowhere"], "nowhere"),
+        (["--photos", "none"], "no photo could be read"),
+        (["--photos", "strange"], "starship"),
+        (["--photos", "nowhere"], "nowhere"),
         (["--features", "wide.npz"], "9 features"),
         (["--forget", "okapi"], "no photos were taught"),
     ):

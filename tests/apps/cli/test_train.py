@@ -16,7 +16,7 @@ import pytest
 from support.conditions import needs_proc
 from unseen.bundle import Bundle
 
-OWN = ("--graph", "tree.csv", "--vectors", "glove", "--backbone", "cli_networks:build", "--classes", "classes.txt")
+OWN = ("--hierarchy", "tree.csv", "--vectors", "glove", "--network", "cli_networks:build", "--classes", "classes.txt")
 
 
 def test_the_json_of_a_graph_network(here, unseen):
@@ -68,12 +68,12 @@ def test_a_finished_bundle_is_not_trained_over_without_overwrite(here, unseen):
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"--graph": "none.csv"}, "none.csv: cannot be read: No such file"),
+        ({"--hierarchy": "none.csv"}, "none.csv: cannot be read: No such file"),
         ({"--classes": "foreign.txt"}, "1 of the network's 6 classes are not in the hierarchy: cow. Add them, or"),
-        ({"--backbone": "no_module:build"}, "there is no Python module 'no_module' here"),
-        ({"--backbone": "bad_networks:build"}, "importing bad_networks failed: SyntaxError"),
-        ({"--backbone": "worse_networks:build"}, "calling it without arguments failed: ZeroDivisionError"),
-        ({"--backbone": "worse_networks:build"}, "worse_networks.py:2)"),
+        ({"--network": "no_module:build"}, "there is no Python module 'no_module' here"),
+        ({"--network": "bad_networks:build"}, "importing bad_networks failed: SyntaxError"),
+        ({"--network": "worse_networks:build"}, "calling it without arguments failed: ZeroDivisionError"),
+        ({"--network": "worse_networks:build"}, "worse_networks.py:2)"),
         ({"--transform": "none.json"}, "--transform: 'none.json' is neither JSON nor a file"),
         ({"--transform": '{"sise": 9}'}, "--transform takes a JSON object with size, resize, mean"),
         ({"--check-photos": "none"}, "none: cannot be read as a folder of photos"),

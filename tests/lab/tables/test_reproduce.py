@@ -304,7 +304,7 @@ def test_two_processes_give_what_one_gives(tmp_path, level):
     environment = os.environ | {"UNSEEN_CACHE": str(tmp_path / "cache")}
     environment.pop("UNSEEN_ASSETS", None)
     command = ["-m", "unseen", "reproduce"]
-    options = ["--photos", str(level.unseen.parent), "--graph", level.hierarchy, "--backbone", level.network,
+    options = ["--photos", str(level.unseen.parent), "--hierarchy", level.hierarchy, "--network", level.network,
                "--epochs", "2", "--finetune-batch", "4", "--workers", "0", "--device", "cpu", "--json"]  # fmt: skip
     torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     figures = []

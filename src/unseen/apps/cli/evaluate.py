@@ -168,12 +168,8 @@ def _show_verdicts(result) -> None:
 def features(
     photos: Annotated[str, Option(help=f"{options.BY_CLASS_HELP}.")],
     out: Annotated[Path, Option(help="The feature store, a folder. An existing one is completed or updated.")],
-    network: options.Network = "efficientnet-lite0",
+    network: options.NetworkSettings,
     bundle: Annotated[Path | None, Option(help="Use the network of this bundle, finetuned or not.")] = None,
-    classes: options.Classes = None,
-    layer: options.Layer = None,
-    weights: options.Weights = None,
-    transform: options.Transform = None,
     precision: Annotated[str | None, Option(help="fp16 (the default of a new store) or fp32.")] = None,
     workers: Annotated[int | None, Option(min=0, help="Processes that read photos; by default up to 8.")] = None,
     batch: Annotated[int | None, Option(min=1, help="Photos in a run; by default 16, on a GPU 128.")] = None,
@@ -192,12 +188,12 @@ def features(
     from unseen.networks import build_store
     from unseen.util.processes import Processes
 
-    if bundle and (classes or layer or weights or transform):
+    if bundle and (network.classes or network.layer or network.weights or network.transform):
         beside = "--classes, --layer, --weights and --transform"
         raise UnseenError(f"--bundle already says which network to use, and how: omit {beside}.")
     with Processes(device) as processes:
         if bundle is None:
-            chosen = options.load_network(network, classes, layer, weights, transform)
+            chosen = network.load()
         else:
             chosen = Bundle.load(bundle).load_network(trust_code)
         built = build_store(

@@ -10,13 +10,18 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
-from rich.table import Table
 from typer import Argument, Option
 
+from unseen import __version__
 from unseen.apps.cli import options
-from unseen.apps.cli.app import JsonFlag, command, emit, escaped, show_facts, show_line, stdout
+from unseen.apps.cli.app import JsonFlag, command
+from unseen.apps.cli.output import emit, print_facts, stdout
+from unseen.bundle import Bundle
+from unseen.data import data_file, find_asset, manifest
+from unseen.model import load
 from unseen.naming.candidates import HELP
 from unseen.util.errors import UnseenError
+from unseen.util.files import cache_folder, sha256
 from unseen.util.names import count_of_photos, how_to_install
 
 PACKAGES = ("torch", "numpy", "scipy", "safetensors", "pillow", "typer", "rich", "pooch")
@@ -34,29 +39,65 @@ EXTRAS = {  # extra -> the module that shows that it is there, and what it is fo
 }
 
 
-@command("info", examples="unseen info\nunseen info my-bundle\nunseen info --json")
+@command(
+    "info",
+    examples="""
+    unseen info
+    unseen info my-bundle
+    unseen info --cache
+    unseen info --clear features
+    """,
+)
 def info(
     bundle: Annotated[Path | None, Argument(help="A bundle to describe, instead of the installation.")] = None,
+    cache: Annotated[bool, Option("--cache", help="List what the cache folder holds: bundles, features, ...")] = False,
+    clear: Annotated[str | None, Option(help="Delete a part of the cache; all: all but assets.")] = None,
     trust_code: options.TrustCode = False,
     json_: JsonFlag = False,
 ) -> None:
-    """Show versions, data with licences and checksums, devices and optional parts; or what a bundle contains."""
+    """Show versions, data with licences and checksums, devices and optional parts; or what a bundle contains.
+
+    What --clear deletes is made again when needed, but for `assets`: files that were downloaded, or that you put there.
+    """
+    if cache or clear is not None:
+        result = clear_cache(clear)
+        return emit(result, json_, lambda: _show_cache(result))
     if bundle is None:
         result = gather()
         return emit(result, json_, lambda: _show(result))
-    from unseen.bundle import Bundle
-
     loaded = Bundle.load(bundle, trust_code=trust_code)
     header = loaded.header() | {"added": loaded.added, "classes": int(loaded.is_class.sum())}
-    emit(header, json_, lambda: _show_bundle(bundle, header))
+    emit(header, json_, lambda: print_facts(bundle, bundle_facts(header)))
+
+
+def clear_cache(part: str | None) -> dict:
+    """What is in the cache folder, after deleting `part` of it."""
+    folder = cache_folder()
+    before = part_sizes(folder)
+    if part not in (None, "all", *before):
+        raise UnseenError(f"{folder}: has no {part}; there are: {', '.join(before) or 'nothing'}")
+    for name in before:
+        if name == part or (part == "all" and name != "assets"):
+            path = folder / name
+            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+    left = part_sizes(folder)
+    parts = [{"name": name, "bytes": size} for name, size in left.items()]
+    return {"cache": str(folder), "parts": parts, "cleared": sum(before.values()) - sum(left.values())}
+
+
+def part_sizes(folder: Path) -> dict[str, int]:
+    files = {item.name: [item, *item.rglob("*")] for item in sorted(folder.iterdir())}
+    return {name: sum(file.stat().st_size for file in found if file.is_file()) for name, found in files.items()}
+
+
+def _show_cache(result: dict) -> None:
+    print_facts(result["cache"], {part["name"]: f"{part['bytes'] / 1e6:.1f} MB" for part in result["parts"]})
+    if result["cleared"]:
+        stdout.print(f"{result['cleared'] / 1e6:.1f} MB deleted.")
 
 
 def gather() -> dict:
-    import torch
-
-    from unseen import __version__
-    from unseen.data import data_file, find_asset, manifest
-    from unseen.util.files import cache_folder, sha256
+    import torch  # takes a second, which `unseen info BUNDLE` need not wait for
 
     versions = {"unseen": __version__, "python": platform.python_version()}
     versions |= {package: version(package) for package in PACKAGES}
@@ -75,7 +116,11 @@ def gather() -> dict:
             "cpus": os.cpu_count(),
             "torch_build": torch.__version__,
             "package": str(Path(__file__).parents[2]),
-            "variables": {name: value for name, value in sorted(os.environ.items()) if name.startswith("UNSEEN_")},
+            "variables": {
+                name: "(set)" if name == "UNSEEN_TOKEN" else value  # people paste this into fault reports
+                for name, value in sorted(os.environ.items())
+                if name.startswith("UNSEEN_")
+            },
             "optional": {name: found for name, found in packages.items() if found},
         },
         "devices": devices,
@@ -96,34 +141,34 @@ def _version(module: str) -> str | None:
 
 
 def _show(result: dict) -> None:
-    stdout.print("[bold]Versions[/bold]  " + "  ".join(f"{name} {v}" for name, v in result["versions"].items()))
-    about = result["environment"]
-    lines = f"{about['system']}, {about['cpus']} CPUs, torch {about['torch_build']}, in {about['package']}"
-    stdout.print(f"[bold]System[/bold]    {escaped(lines)}", soft_wrap=True)
-    if about["variables"]:
-        set_ones = "  ".join(f"{name}={value}" for name, value in about["variables"].items())
-        stdout.print(f"[bold]Variables[/bold] {escaped(set_ones)}", soft_wrap=True)
-    stdout.print(f"[bold]Devices[/bold]   {', '.join(result['devices'])} ({result['threads']} threads)")
-    table = Table("file", "MB", "source", "licence", "sha256", "", title="Embedded data", title_justify="left")
-    for entry in result["data"]:
-        source = f"{entry['source']} {entry['version']}"
-        state = "[green]intact[/green]" if entry["intact"] else "[red]changed[/red]"
-        size = f"{entry['bytes'] / 1e6:.1f}"
-        table.add_row(entry["file"], size, source, entry["licence"], entry["sha256"][:12], state)
-    stdout.print(table)
-    stdout.print("[bold]Optional parts[/bold]")
-    for name, (_, purpose) in EXTRAS.items():
-        state = "[green]yes[/green]" if result["extras"][name] else f"no: {escaped(how_to_install(name))}"
-        stdout.print(f"  {name:8}{purpose:40}{state}")
-    here, of = sum(result["authors_lists"].values()), len(result["authors_lists"])
-    where = "" if here == of else " (fetched when needed, or put them in a folder that UNSEEN_ASSETS names)"
-    stdout.print(f"[bold]Authors' lists[/bold]  {here} of {of} here{where}")
-    stdout.print(f"[bold]Cache[/bold]  {escaped(result['cache'])}", soft_wrap=True)
-
-
-def _show_bundle(path: Path, header: dict) -> None:
-    network, taught = header["backbone"], header["details"].get("taught", [])
+    about, extras = result["environment"], result["extras"]
+    here, wanted = sum(result["authors_lists"].values()), len(result["authors_lists"])
+    where = "" if here == wanted else " (fetched when needed, or put them in a folder that UNSEEN_ASSETS names)"
     facts = {
+        "versions": "  ".join(f"{name} {version}" for name, version in result["versions"].items()),
+        "system": f"{about['system']}, {about['cpus']} CPUs, torch {about['torch_build']}, in {about['package']}",
+        "variables": "  ".join(f"{name}={value}" for name, value in about["variables"].items()) or "none",
+        "devices": f"{', '.join(result['devices'])} ({result['threads']} threads)",
+        "authors' lists": f"{here} of {wanted} here{where}",
+        "cache": result["cache"],
+    }
+    print_facts("Installation", facts)
+    data = {
+        entry["file"]: f"{entry['bytes'] / 1e6:.1f} MB, {entry['source']} {entry['version']}, {entry['licence']}, "
+        f"sha256 {entry['sha256'][:12]} ({'intact' if entry['intact'] else 'changed'})"
+        for entry in result["data"]
+    }
+    print_facts("Embedded data", data)
+    parts = {
+        name: f"{purpose:40}{'yes' if extras[name] else f'no: {how_to_install(name)}'}"
+        for name, (_, purpose) in EXTRAS.items()
+    }
+    print_facts("Optional parts", parts)
+
+
+def bundle_facts(header: dict) -> dict[str, str]:
+    network, taught = header["backbone"], header["details"].get("taught", [])
+    return {
         "method": header["method"],
         "classes": f"{header['classes']:,} of {header['nodes']:,} nodes; {header['seen']:,} seen",
         "network": f"{network['name']}{', finetuned' if network['finetuned'] else ''} ({network['checksum'][:12]})",
@@ -135,43 +180,6 @@ def _show_bundle(path: Path, header: dict) -> None:
         "taught": ", ".join(f"{item['id']} ({count_of_photos(item['photos'])})" for item in taught) or "none",
         "made": f"{header['made']['at']}, seed {header['seed']}",
     }
-    show_facts(path, facts)
-
-
-@command("cache", examples="unseen cache\nunseen cache --clear features\nunseen cache --clear all")
-def cache(
-    clear: Annotated[str | None, Option(help="Delete a part that is listed; all: all but assets.")] = None,
-    json_: JsonFlag = False,
-) -> None:
-    """List what is kept in the cache folder, with sizes, or delete some of it: it is made again when needed.
-
-    `assets` are files that were downloaded, or that you put there: only `--clear assets` deletes them.
-    """
-    from unseen.util.files import cache_folder
-
-    folder = cache_folder()
-
-    def sizes() -> dict[str, int]:
-        files = {item.name: [item, *item.rglob("*")] for item in sorted(folder.iterdir())}
-        return {name: sum(f.stat().st_size for f in found if f.is_file()) for name, found in files.items()}
-
-    before = sizes()
-    if clear is not None and clear != "all" and clear not in before:
-        raise UnseenError(f"{folder}: has no {clear}; there are: {', '.join(before) or 'nothing'}")
-    chosen = [name for name in before if name != "assets"] if clear == "all" else [clear] if clear else []
-    for name in chosen:
-        place = folder / name
-        shutil.rmtree(place) if place.is_dir() and not place.is_symlink() else place.unlink()
-    left = sizes()
-    result = {"cache": str(folder), "parts": [{"name": name, "bytes": size} for name, size in left.items()]}
-    result["cleared"] = sum(before.values()) - sum(left.values())
-
-    def show() -> None:
-        show_facts(folder, {name: f"{size / 1e6:.1f} MB" for name, size in left.items()})
-        if clear:
-            show_line(f"{result['cleared'] / 1e6:.1f} MB deleted.")
-
-    emit(result, json_, show)
 
 
 @command(
@@ -193,13 +201,11 @@ def export(
     json_: JsonFlag = False,
 ) -> None:
     """Write network and classes as one file that needs no unseen to run; for web, as a page for the browser."""
-    from unseen.model import load
-
     result = load(bundle, device="cpu", trust_code=trust_code).export(to, out, candidates, half)
-    done = f"[bold]{escaped(result['out'])}[/bold]: {result['classes']:,} classes, {result['bytes'] / 1e6:.1f} MB"
+    done = f"{result['out']}: {result['classes']:,} classes, {result['bytes'] / 1e6:.1f} MB"
     if "max_difference" in result:
         done += f", agrees with torch to {result['max_difference']:.1e} of the largest score"
     if "rounding" in result:
         done += f", rounding moves no probability by more than {result['rounding']:.1e} on a test picture\n"
-        done += f"Try it: python -m http.server --directory {escaped(result['out'])}"
+        done += f"Try it: python -m http.server --directory {result['out']}"
     emit(result, json_, lambda: stdout.print(done))

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
+from unseen.naming.reading import read_ids
+from unseen.photos.transforms import PhotoTransform
 from unseen.util.errors import UnseenError
 
-if TYPE_CHECKING:
-    from unseen.networks.base import Network as LoadedNetwork
-    from unseen.photos import PhotoTransform
+if TYPE_CHECKING:  # with torch
+    from unseen.networks.base import Network
 
 Bundle = Annotated[Path, Argument(help="The bundle.")]
 Out = Annotated[Path, Option(help="Where the changed bundle goes; may be the same file.")]
@@ -32,43 +34,39 @@ Features = Annotated[
     Option(help="Features instead of photos: .npy, .npz with `features` (and `labels`), or a feature store."),
 ]
 
-# The network of `train` and `features`.
-Network = Annotated[
-    str,
-    Option(
-        help="efficientnet-lite0, -lite1, -lite2, resnet50, timm/NAME, torchvision/NAME, hf:FOLDER, onnx:FILE, "
-        "linear:FILE (weight, bias and classes over features of your own; linear:FILE@NAME over a network's), or "
-        "module:callable."
-    ),
-]
-Classes = Annotated[Path | None, Option(help="The network's class ids in its order, one per line.")]
-Layer = Annotated[str | None, Option(help="Name of the network's last linear layer, if not found.")]
-Weights = Annotated[Path | None, Option(help="Weights of the network: safetensors or a torch file.")]
-Transform = Annotated[
-    str | None,
-    Option(
-        help="How photos are prepared, if the network does not say: JSON, or a JSON file, with size and as needed "
-        'resize, mean, std, interpolation, squash: \'{"size": 160, "mean": 0.5, "std": 0.5}\'.'
-    ),
-]
 
+@dataclass(frozen=True)
+class NetworkSettings:
+    """The network of `train` and `features`.
 
-def load_network(
-    name: str, classes: Path | None, layer: str | None, weights: Path | None, transform: str | None
-) -> LoadedNetwork:
-    """The network that `--network` and the options beside it name."""
-    from unseen.naming.reading import read_ids
-    from unseen.networks.loading import load_network
+    Args:
+        network: efficientnet-lite0, -lite1, -lite2, resnet50, timm/NAME, torchvision/NAME, hf:FOLDER, onnx:FILE,
+            linear:FILE (weight, bias and classes over features of your own; linear:FILE@NAME over a network's), or
+            module:callable.
+        classes: The network's class ids in its order, one per line.
+        layer: Name of the network's last linear layer, if not found.
+        weights: Weights of the network: safetensors or a torch file.
+        transform: How photos are prepared, if the network does not say: JSON, or a JSON file, with size and as needed
+            resize, mean, std, interpolation, squash: '{"size": 160, "mean": 0.5, "std": 0.5}'.
+    """
 
-    return load_network(name, read_ids(classes) if classes else None, weights, layer, read_transform(transform))
+    network: str = "efficientnet-lite0"
+    classes: Path | None = None
+    layer: str | None = None
+    weights: Path | None = None
+    transform: str | None = None
+
+    def load(self) -> Network:
+        from unseen.networks.loading import load_network  # with torch
+
+        classes = read_ids(self.classes) if self.classes else None
+        return load_network(self.network, classes, self.weights, self.layer, read_transform(self.transform))
 
 
 def read_transform(typed: str | None) -> PhotoTransform | None:
     """The transform that `--transform` states; a single mean or deviation counts for all three channels."""
     if typed is None:
         return None
-    from unseen.photos import PhotoTransform
-
     try:
         text = typed if typed.lstrip().startswith("{") else Path(typed).read_text(encoding="utf-8")
         stated = json.loads(text)

@@ -7,18 +7,22 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from rich.table import Table
 from typer import Argument, Option
 
 from unseen.apps.cli import options
-from unseen.apps.cli.app import JsonFlag, command, emit, escaped, stdout, tell
+from unseen.apps.cli.app import JsonFlag, command
+from unseen.apps.cli.output import emit, print_table, stderr, stdout
+from unseen.bundle import Bundle
+from unseen.hierarchy.core import Hierarchy
 from unseen.methods import make_method, method_names
+from unseen.model import load
+from unseen.networks.folders import match_photos
+from unseen.photos.by_class import places
 from unseen.training.settings import CalibrateSettings, FinetuneSettings, TrainSettings
 from unseen.util.errors import UnseenError
+from unseen.util.run import Run
 
-if TYPE_CHECKING:
-    from unseen.bundle import Bundle
-    from unseen.hierarchy.core import Hierarchy
+if TYPE_CHECKING:  # with torch, which `unseen train --help` should not wait for
     from unseen.networks.base import Network
 
 
@@ -37,15 +41,11 @@ if TYPE_CHECKING:
 )
 def train(
     out: Annotated[Path, Option(help="The bundle to write: a file.")],
-    settings: TrainSettings,
     method: Annotated[str, Option(help=f"{', '.join(method_names())}; or module:Class, your own.")] = "kin",
     hierarchy: Annotated[str, Option(help="imagenet, paper, wordnet, a file, or imagenet+FILE.")] = "imagenet",
     vectors: Annotated[str | None, Option(help="glove, text, looks, sums (glove+text), or a file.")] = None,
-    network: options.Network = "efficientnet-lite0",
-    classes: options.Classes = None,
-    layer: options.Layer = None,
-    weights: options.Weights = None,
-    transform: options.Transform = None,
+    *,
+    network: options.NetworkSettings,
     check_photos: Annotated[
         str | None, Option(help=f"To check the network's accuracy on. {options.BY_CLASS_HELP}.")
     ] = None,
@@ -56,17 +56,16 @@ def train(
     checkpoint_every: Annotated[int, Option(min=1, help="Epochs between checkpoints.")] = 100,
     resume: options.Resume = False,
     overwrite: options.Restart = False,
+    settings: TrainSettings,
     json_: JsonFlag = False,
 ) -> None:
     """Predict a classifier for every class of a hierarchy, and write them as a bundle."""
-    from unseen.hierarchy.core import Hierarchy
-    from unseen.training.stage1 import train as fit
-    from unseen.util.run import Run
+    from unseen.training.stage1 import train as fit  # with torch
 
     method_settings = parse_settings(setting or [], epochs)
     make_method(method, method_settings)  # raises before anything is loaded
     tree = Hierarchy.load(hierarchy)
-    loaded = options.load_network(network, classes, layer, weights, transform)
+    loaded = network.load()
     checked = None if check_photos is None else _check(loaded, check_photos, tree)
     run = Run(seed=seed, device=device, checkpoint_every=checkpoint_every, resume=resume)
     bundle = fit(tree, loaded, method, vectors, settings, out=out, overwrite=overwrite, run=run, **method_settings)
@@ -75,9 +74,7 @@ def train(
 
 def _check(network: Network, photos: str, hierarchy: Hierarchy) -> dict[str, Any]:
     """The network's accuracy on a sample of photos, reported on standard error."""
-    from unseen.networks.check import check_photos, describe_check
-    from unseen.networks.folders import match_photos
-    from unseen.photos.by_class import places
+    from unseen.networks.check import check_photos, describe_check  # with torch
 
     listing, matched = match_photos(photos, hierarchy, set(network.class_ids), "the network's classes")
     by_class: dict[str, list[Any]] = {}
@@ -85,7 +82,7 @@ def _check(network: Network, photos: str, hierarchy: Hierarchy) -> dict[str, Any
         by_class.setdefault(id, []).extend(places(listing, name))
     check = check_photos(network, by_class)
     for line in describe_check(check):
-        tell(line)
+        stderr.print(line)
     return {key: value for key, value in check._asdict().items() if value is not None}
 
 
@@ -125,7 +122,7 @@ def summary(bundle: Bundle, checked: dict[str, Any] | None = None) -> dict:
 def _show(bundle: Bundle) -> None:
     fit, training = bundle.solution.record, bundle.training
     stdout.print(
-        f"[bold]{escaped(bundle.path)}[/bold]: {bundle.method}, {len(bundle):,} classes from "
+        f"{bundle.path}: {bundle.method}, {len(bundle):,} classes from "
         f"{len(bundle.seen):,} seen ones, {training.seconds} s"
     )
     if fit.loss is not None:
@@ -136,7 +133,7 @@ def _show(bundle: Bundle) -> None:
     held = training.holdout
     if held is not None and held.hit_1 is not None:
         stdout.print(f"  {held.classes} hidden classes: hit@1 {held.hit_1} %, hit@5 {held.hit_5} %")
-    stdout.print(f"Try it: unseen classify PHOTO --bundle {escaped(bundle.path)}")
+    stdout.print(f"Try it: unseen classify PHOTO --bundle {bundle.path}")
 
 
 @command(
@@ -152,6 +149,7 @@ def finetune(
     bundle: Annotated[Path, Argument(help="The bundle whose network is finetuned.")],
     photos: Annotated[Path, Option(help="Photos of seen classes: DIR/<id or name>/*, or tar shards.")],
     out: Annotated[Path, Option(help="The bundle to write, with the finetuned network.")],
+    *,
     settings: FinetuneSettings,
     workers: options.Workers = 2,
     skip_unknown: Annotated[bool, Option(help="Leave out folders that are not seen classes.")] = False,
@@ -164,9 +162,6 @@ def finetune(
     json_: JsonFlag = False,
 ) -> None:
     """Finetune the network under the predicted classifiers of its seen classes (the paper's second stage)."""
-    from unseen.model import load
-    from unseen.util.run import Run
-
     run = Run(seed=seed, device=device, checkpoint_every=checkpoint_every, resume=resume, workers=workers)
     model = load(bundle, device="cpu", trust_code=trust_code)  # each process moves a copy to its own device
     record = model.finetune(photos, settings, out=out, overwrite=overwrite, skip_unknown=skip_unknown, run=run)
@@ -179,7 +174,7 @@ def finetune(
 
 def _show_finetuned(result: dict) -> None:
     stdout.print(
-        f"[bold]{escaped(result['bundle'])}[/bold]: {result['epochs']} epochs of {result['photos']:,} photos in "
+        f"{result['bundle']}: {result['epochs']} epochs of {result['photos']:,} photos in "
         f"{result['seconds']} s ({result['photos_per_s']} photos/s), loss {result['loss']}, "
         f"accuracy {result['accuracy']} %"
     )
@@ -208,8 +203,6 @@ def calibrate(
 
     The photos must not be those that the network was trained on: a few hundred of 20 classes or more.
     Also chooses a seen-shift (calibrated stacking) and a novelty threshold, the paper's two ways."""
-    from unseen.model import load
-
     model = load(bundle, trust_code=trust_code)
     model.bundle.check_output(out, overwrite)  # before photos are read
     record = model.calibrate(photos, settings)
@@ -226,27 +219,27 @@ def _show_calibrated(result: dict) -> None:
     effect = result["effect"]
     seen, hidden = effect["seen"], effect["hidden"]
     stdout.print(
-        f"[bold]{result['photos']:,} photos[/bold], {result['hidden_classes']} classes hidden at a time\n"
-        f"seen photos among all classes, Hit@1: {seen['before_hit@1']} before, [bold]{seen['hit@1']}[/bold] after "
-        f"(the network alone {seen['network_hit@1']}), {seen['said@1']} with classes above the right one\n"
-        f"photos of hidden classes, Hit@5: {hidden['before_hit@5']} before, [bold]{hidden['hit@5']}[/bold] after",
-        soft_wrap=True,
+        f"{result['photos']:,} photos, {result['hidden_classes']} classes hidden at a time\n"
+        f"seen photos among all classes, Hit@1: {seen['before_hit@1']} before, {seen['hit@1']} after (the network "
+        f"alone {seen['network_hit@1']}), {seen['said@1']} with classes above the right one\n"
+        f"photos of hidden classes, Hit@5: {hidden['before_hit@5']} before, {hidden['hit@5']} after"
     )
-    curve = Table("log-odds for seen classes", "harm to seen photos", "reach of hidden classes")
-    for point in effect["balance"]:
-        if point["chosen"] or point["favour"] % 2 == 0:
-            mark = " <" if point["chosen"] else ""
-            curve.add_row(f"{point['favour']:g}{mark}", f"{point['harm']:.1f} %", f"{point['reach']:.1f} %")
-    stdout.print(curve)
-    table = Table("confidence", *(f"{kind}: {what}" for kind in ("seen", "hidden") for what in FIGURES))
-    for row in effect["verdicts"]:
-        figures = [row[kind][what] for kind in ("seen", "hidden") for what in FIGURES]
-        table.add_row(f"{row['sure']:g}", *("-" if figure is None else f"{figure:.1f}" for figure in figures))
-    stdout.print(table)
+    header = ["log-odds for seen classes", "harm to seen photos", "reach of hidden classes"]
+    points = [point for point in effect["balance"] if point["chosen"] or point["favour"] % 2 == 0]
+    rows = [
+        [f"{p['favour']:g}{' <' if p['chosen'] else ''}", f"{p['harm']:.1f} %", f"{p['reach']:.1f} %"] for p in points
+    ]
+    print_table(header, rows)
+    kinds = [(kind, figure) for kind in ("seen", "hidden") for figure in FIGURES]
+    rows = [[f"{row['sure']:g}", *(_figure(row[kind][name]) for kind, name in kinds)] for row in effect["verdicts"]]
+    print_table(["confidence", *(f"{kind}: {name}" for kind, name in kinds)], rows)
     stdout.print(
         f"seen-shift {result['seen_shift']:.4g} (harmonic mean {result['harmonic_on_hidden']} on hidden classes, "
         f"{result['harmonic_without']} without); novelty threshold {result['novelty_threshold']:.4f}, "
         f"AUROC {result['novelty_auroc']}\n"
-        f"Use it: unseen classify photo.jpg --bundle {escaped(result['bundle'])}",
-        soft_wrap=True,
+        f"Use it: unseen classify photo.jpg --bundle {result['bundle']}"
     )
+
+
+def _figure(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1f}"
