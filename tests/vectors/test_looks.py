@@ -9,8 +9,8 @@ import pytest
 
 from support.words import reloaded
 from unseen import data as assets
+from unseen.data import looks_glossary
 from unseen.hierarchy.core import Hierarchy, Node
-from unseen.hierarchy.looks import glossary
 from unseen.util.errors import UnseenError
 from unseen.vectors import looks, text_encoder
 from unseen.vectors.class_vectors import class_vectors, load_vectors
@@ -74,7 +74,9 @@ def test_described_classes_have_their_row_and_links_the_mean_of_what_is_below(sm
 
 
 def test_looks_of_ones_own_are_read_and_count_before_the_glossarys(small, read):
-    hierarchy = make_hierarchy(looks={"bin": "tall, green", ZEBRA: "pink", HORSE: glossary()[HORSE], "equine": "round"})
+    hierarchy = make_hierarchy(
+        looks={"bin": "tall, green", ZEBRA: "pink", HORSE: looks_glossary()[HORSE], "equine": "round"}
+    )
     found = small.encode(hierarchy)
     assert read == ["round", "pink", "tall, green"]
     wanted = {"bin": [11, 1], ZEBRA: [4, 0], HORSE: [3, 4], "equine": [5, 0], "root": [5 + 1 + 11, 1]}
@@ -116,7 +118,10 @@ def test_the_encoder_agrees_with_the_built_in_encodings():
     text_encoder._encoder.cache_clear()
     source, hierarchy = LookEncodings(), Hierarchy.imagenet()
     ids = [ZEBRA, OKAPI, "n07747607"]
-    kept, fresh = source.encode(hierarchy, hierarchy.indices(ids)), source.encode_texts([glossary()[id] for id in ids])
+    kept, fresh = (
+        source.encode(hierarchy, hierarchy.indices(ids)),
+        source.encode_texts([looks_glossary()[id] for id in ids]),
+    )
     cosine = (kept * fresh).sum(1) / np.linalg.norm(kept, axis=1) / np.linalg.norm(fresh, axis=1)
     assert cosine.min() > 0.99
 
@@ -124,4 +129,4 @@ def test_the_encoder_agrees_with_the_built_in_encodings():
 def test_every_line_of_the_glossary_is_encoded():
     """tools/build_looks.py must run after the glossary changes."""
     with np.load(assets.data_file(looks.LOOKS), allow_pickle=False) as data:
-        assert [f"n{number:08d}" for number in data["number"]] == list(glossary())
+        assert [f"n{number:08d}" for number in data["number"]] == list(looks_glossary())

@@ -63,6 +63,13 @@ def imagenet_21k() -> tuple[str, ...]:
     return tuple(data_file("imagenet-21k.txt").read_text(encoding="ascii").split())
 
 
+@cache
+def looks_glossary() -> dict[str, str]:
+    """Id -> what such a thing looks like in photos, for the ImageNet classes that are described."""
+    lines = data_file("looks.tsv").read_text(encoding="utf-8").splitlines()
+    return dict(line.split("\t") for line in lines)
+
+
 # AWA2's fifty classes: its names, and the ids that the paper's authors give them, by the proposed split.
 AWA2_TEST = {
     "sheep": "n02411705", "dolphin": "n02068974", "bat": "n02139199", "seal": "n02076196", "blue+whale": "n02064816",

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from unseen.data import looks_glossary
 from unseen.hierarchy import paths
 from unseen.hierarchy.search import NameIndex, close_matches, did_you_mean, near_ids
 from unseen.util.errors import UnseenError
@@ -147,18 +148,11 @@ class Hierarchy:
     def from_edges(
         cls, edges: Iterable[tuple[str, str]], names: Mapping[str, str | Sequence[str]] | None = None
     ) -> Hierarchy:
-        """(child id, parent id) pairs; `names` gives an id's name or names, which otherwise are the id itself."""
+        """(child id, parent id) pairs, such as a networkx graph's `edges`; `names` gives an id's name or names, which
+        otherwise are the id itself."""
         from unseen.hierarchy.files import from_edges
 
         return from_edges(edges, names or {})
-
-    @classmethod
-    def from_networkx(cls, graph: Any, direction: str = "child-to-parent") -> Hierarchy:
-        """A networkx.DiGraph, whose edges are "child-to-parent" or "parent-to-child"; node attributes `name` (or
-        `names`) and `definition`."""
-        from unseen.hierarchy.files import from_networkx
-
-        return from_networkx(graph, direction)
 
     # --- nodes --------------------------------------------------------------------------------------------------------
 
@@ -214,9 +208,7 @@ class Hierarchy:
         self.index(id)
         if id in self.own_looks:
             return self.own_looks[id]
-        from unseen.hierarchy.looks import glossary
-
-        return glossary().get(id, "")
+        return looks_glossary().get(id, "")
 
     # --- up and down --------------------------------------------------------------------------------------------------
 

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from unseen import data as assets
 from unseen.hierarchy import paths
-from unseen.hierarchy.looks import glossary
 from unseen.util.files import sha256
 from unseen.vectors.text_encoder import ENCODER, encode_sentences, unchanged_rows
 
@@ -70,10 +69,38 @@ class LookEncodings:
         return matrix, described
 
 
+class Look(NamedTuple):
+    """What a class looks like, and the class that this was written for."""
+
+    text: str
+    id: str
+
+
+def described(hierarchy: Hierarchy, id: str) -> list[str]:
+    """The class itself if it is described; else, on every way down, the first class that is, nearest first.
+
+    A node that only connects others looks like what is below it: its vector is the mean of these classes' encodings.
+    """
+    found, level = [], {id: None}
+    while level:
+        found += [node for node in level if hierarchy.look(node) and node not in found]
+        level = dict.fromkeys(below for node in level if not hierarchy.look(node) for below in hierarchy.children(node))
+    return found
+
+
+def find_look(hierarchy: Hierarchy, id: str) -> Look | None:
+    """The class's own look; else that of the largest class `described` for it; None if nothing below it has one."""
+    classes = described(hierarchy, id)
+    if not classes:
+        return None
+    largest = max(classes, key=lambda node: len(hierarchy.descendants(node))) if len(classes) > 1 else classes[0]
+    return Look(hierarchy.look(largest), largest)
+
+
 def written_look(hierarchy: Hierarchy, id: str) -> str:
     """What the class looks like in the user's own words; "" where there are none but the glossary's."""
     text = hierarchy.own_looks.get(id, "")
-    return text if text and text != glossary().get(id) else ""
+    return text if text and text != assets.looks_glossary().get(id) else ""
 
 
 @cache

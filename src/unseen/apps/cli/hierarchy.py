@@ -38,7 +38,7 @@ def check(
     """Check a hierarchy before training: its shape, which names have vectors, how far classes are from seen ones."""
     from unseen.data import imagenet_1k
     from unseen.hierarchy.core import Hierarchy
-    from unseen.hierarchy.files import check_up
+    from unseen.naming.check import check_up
     from unseen.naming.reading import read_ids
     from unseen.util.devices import uncollected
     from unseen.vectors.class_vectors import find_coverage, load_vectors
@@ -195,8 +195,8 @@ def show(
 ) -> None:
     """Draw a branch of a hierarchy: a class, what it looks like, what is above it, and the tree of what is below."""
     from unseen.hierarchy.core import Hierarchy
-    from unseen.hierarchy.looks import find_look
     from unseen.naming.meaning import find_class
+    from unseen.vectors.looks import find_look
 
     hierarchy = Hierarchy.load(source)
     id = find_class(id, hierarchy)

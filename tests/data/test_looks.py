@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from unseen.data import data_file, imagenet_1k, imagenet_21k
+from unseen.data import data_file, imagenet_1k, imagenet_21k, looks_glossary
 from unseen.hierarchy.core import Hierarchy
-from unseen.hierarchy.looks import described, find_look, glossary
+from unseen.vectors.looks import described, find_look
 
 PERSON = "n00007846"
 
@@ -23,11 +23,11 @@ def test_the_glossary_has_the_form_that_its_page_says():
 
 def test_every_imagenet_class_is_described_but_kinds_of_people_that_no_network_knows():
     people = Hierarchy.imagenet().descendants(PERSON)
-    assert set(imagenet_21k()) - (set(people) - set(imagenet_1k())) == set(glossary())
+    assert set(imagenet_21k()) - (set(people) - set(imagenet_1k())) == set(looks_glossary())
 
 
 def test_a_node_that_connects_others_takes_the_looks_of_those_below():
-    looks = glossary()
+    looks = looks_glossary()
     tree = Hierarchy.from_edges(
         [("tools", "all"), ("n03239726", "tools"), ("n02758490", "n03239726"), ("n02084071", "all"), ("empty", "all")]
     )
@@ -40,5 +40,5 @@ def test_a_node_that_connects_others_takes_the_looks_of_those_below():
 
 def test_a_sense_has_its_look():
     imagenet = Hierarchy.imagenet()
-    assert imagenet.sense("n02084071").looks == glossary()["n02084071"]
+    assert imagenet.sense("n02084071").looks == looks_glossary()["n02084071"]
     assert imagenet.sense("n00001740").looks == ""

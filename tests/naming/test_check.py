@@ -7,7 +7,8 @@ import pytest
 
 from unseen.data import imagenet_1k
 from unseen.hierarchy.core import Hierarchy
-from unseen.hierarchy.files import check_up, own_classes
+from unseen.naming.candidates import own_classes
+from unseen.naming.check import check_up
 from unseen.vectors.class_vectors import find_coverage, load_vectors
 
 PARENTS = {"thing": [], "animal": ["thing"], "dog": ["animal"], "qqxzv": ["animal"], "far": ["qqxzv"], "alone": []}
