@@ -17,6 +17,7 @@ from support.bundles import SEEN, small_bundle, small_photo
 from support.command_line import run_command
 from unseen.networks.linear import from_linear
 from unseen.networks.loading import load_network
+from unseen.vectors.class_vectors import load_vectors
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGE = (DOCS / "cookbook.md").read_text()
@@ -42,7 +43,7 @@ def folder(tmp_path, monkeypatch) -> Path:
 
 def test_every_program_is_tried():
     assert set(re.findall(r"```python (\S+)", PAGE)) == {
-        *("shop", "timm", "sklearn", "hugging-face", "service"),
+        *("shop", "timm", "sklearn", "hugging-face", "word2vec", "service"),
         *("estimator", "dask", "ray", "spark"),
     }
     assert "```python\n" not in PAGE
@@ -53,6 +54,15 @@ def test_shop(capsys):
     assert len(names["known"]) == 20 == len(names["model"].bundle.seen)
     assert len(names["answer"]) == 3 and capsys.readouterr().out.endswith("24 products\n")
     assert Path("shop").is_file()
+
+
+def test_word2vec():
+    rows = {"dog": [1, 2.5], "new_york": [-3, 1e-3]}
+    content = b"".join(word.encode() + b" " + np.array(row, "<f4").tobytes() + b"\n" for word, row in rows.items())
+    Path("vectors.bin").write_bytes(b"2 2\n" + content)
+    run(program("word2vec"))
+    (source,) = load_vectors("vectors.txt")
+    assert source.words == ["dog", "new_york"] and np.allclose(source.vectors, list(rows.values()))
 
 
 def test_the_notebook_is_the_program_of_the_page():

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 OPTIONS = (
     "glove (built-in GloVe 6B, 100-d), text (built-in sentence encodings), looks (what things look like, in "
-    "words), a file of word vectors (GloVe, word2vec or fastText; an archive's file as "
+    "words), a file of word vectors (text, such as GloVe's; an archive's file as "
     "archive.zip#file), or several joined by '+', such as glove+text+looks; '@authors' "
     "behind a name or file keeps capitals, as the paper's authors do"
 )

@@ -1,7 +1,7 @@
-"""Files of word vectors: GloVe text, word2vec text and binary, fastText .vec; plain, gzip or zip.
+"""Files of word vectors: on each line a word and its numbers, as GloVe and fastText's .vec have them; word2vec's text
+format begins with a line of two counts. Plain, gzip or zip: the content decides, not the name.
 
-The content decides the format, not the name. Parsing a large file takes a minute: the cache folder keeps the result,
-which is mapped into memory the next time.
+Parsing a large file takes a minute: the cache folder keeps the result, which is mapped into memory the next time.
 """
 
 from __future__ import annotations
@@ -9,12 +9,13 @@ from __future__ import annotations
 import gzip
 import hashlib
 import io
+import math
 import re
 import zipfile
+from array import array
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -27,20 +28,12 @@ from unseen.util.names import list_some
 from unseen.util.run import progress
 
 KIND = "word-vectors"
-VERSION = 4  # of the cache: raise it when its layout changes, or what the readers make of a file
+VERSION = 5  # of the cache: raise it when its layout changes, or what the reader makes of a file
 BUFFER = 2 << 20  # bytes read at a time
-NUMBERS = 1 << 20  # of a block of vectors
-LONGEST_LINE = 4 << 20  # bytes
-FORMATS = "GloVe text, word2vec text or binary, fastText .vec; plain, .gz or .zip"
-FOREIGN = {  # first bytes of files that people take for word vectors
-    b"\xba\x16\x4f\x2f": "a fastText model. Use the .vec file that is published beside it",
-    b"\x80": "a Python pickle, which is never loaded. Save it with gensim's save_word2vec_format",
-    b"\xff\xfe": "text in UTF-16. Save it as UTF-8",
-    b"\x93NUMPY": "a bare numpy array, without words",
-}
+LONGEST_LINE = 4 << 20  # bytes: a file of another format may have no line end
+STEP = 10_000  # lines between two moves of the progress bar
+FORMATS = "text with a word and its numbers on each line; plain, .gz or .zip"
 ONE_TOO_MANY = re.compile(r" [-+]?\.?\d[\d.]*(e[-+]?\d+)?$", re.I)  # a word that ends with a number
-
-Block = tuple[list[str], np.ndarray]  # n words, n x S float32
 
 
 @dataclass(frozen=True)
@@ -49,7 +42,6 @@ class VectorTable:
 
     words: list[str]
     vectors: np.ndarray
-    format: str
     duplicates: int  # lines that repeat a word
     sha256: str  # of the file on disk
 
@@ -78,7 +70,7 @@ def load_vector_file(spec: str | Path, show_progress: bool = True) -> VectorTabl
         table = parse(path, member, show_progress)
         for old in folder.glob(f"{key}-*"):  # what the file held before it changed
             old.unlink(missing_ok=True)
-        facts = {"words": table.words, "format": table.format, "duplicates": table.duplicates, "sha256": table.sha256}
+        facts = {"words": table.words, "duplicates": table.duplicates, "sha256": table.sha256}
         write_arrays(entry, KIND, {"vectors": table.vectors}, facts)
     return table
 
@@ -93,28 +85,48 @@ def read_cached(entry: Path) -> VectorTable | None:
 
 
 def parse(path: Path, member: str | None = None, show_progress: bool = False) -> VectorTable:
-    """Read the file, or that file of a zip archive, block by block."""
-    distinct: dict[str, int] = {}
-    vectors = np.empty((0, 0), np.float32)
-    lines = 0
-    with _unpacked(path, member) as (label, file):
-        layout, count, blocks = _read_layout(label, file)
-        with progress(f"Reading {path.name}", count, show_progress) as bar:
-            for words, block in blocks:
-                if not np.isfinite(block).all():
-                    bad = words[int(np.argmin(np.isfinite(block).all(axis=1)))]
-                    raise UnseenError(f"{label}: the vector of {bad!r} has a NaN or infinite number.")
-                new = block[[distinct.setdefault(word, at) == at for at, word in enumerate(words, lines)]]
-                vectors.resize((len(distinct), block.shape[1]), refcheck=False)  # in place: a copy may not fit
-                vectors[len(distinct) - len(new) :] = new
-                lines += len(words)
-                bar.advance(len(words))
-        if not distinct:
-            raise UnseenError(f"{label}: the file contains no words.")
-        if count not in (None, lines):
-            advice = "It seems to be cut short." if lines < count else "Correct the header."
-            raise UnseenError(f"{label}:1: the header promises {count} words, the file has {lines}. {advice}")
-    return VectorTable(list(distinct), vectors, layout, lines - len(distinct), sha256(path))
+    """Read the file, or that file of a zip archive."""
+    words: dict[str, None] = {}
+    numbers, lines = array("f"), 0
+    promised = dim = 0
+    with _unpacked(path, member) as (label, file), progress(f"Reading {path.name}", None, show_progress) as bar:
+        for at, line in enumerate(iter(lambda: file.readline(LONGEST_LINE), b""), 1):
+            fields = line.removeprefix(b"\xef\xbb\xbf").split() if at == 1 else line.split()
+            if at == 1 and len(fields) == 2 and all(field.isdigit() and len(field) <= 12 for field in fields):
+                promised, dim = map(int, fields)
+                if not promised or not dim:
+                    raise UnseenError(f"{label}:1: the header promises {promised} words of {dim} dimensions.")
+            elif fields:
+                dim = dim or max(1, len(fields) - 1)
+                word, vector = _parse_line(f"{label}:{at}", fields, dim)
+                lines += 1
+                if word not in words:
+                    words[word] = None
+                    numbers.extend(vector)
+            if at % STEP == 0:
+                bar.advance(STEP)
+        if not words:
+            raise UnseenError(f"{label}: the file is empty, without any words.")
+        if promised not in (0, lines):
+            advice = "It seems to be cut short." if lines < promised else "Correct the header."
+            raise UnseenError(f"{label}:1: the header promises {promised} words, the file has {lines}. {advice}")
+    return VectorTable(
+        list(words), np.frombuffer(numbers, np.float32).reshape(-1, dim), lines - len(words), sha256(path)
+    )
+
+
+def _parse_line(where: str, fields: list[bytes], dim: int) -> tuple[str, array[float]]:
+    """The word, in which GloVe 840B has blanks at times, and its numbers."""
+    try:
+        word, vector = b" ".join(fields[:-dim]).decode(), array("f", map(float, fields[-dim:]))
+        if not word or ONE_TOO_MANY.search(word):
+            raise ValueError(f"{len(fields) - 1} numbers")
+    except ValueError as error:
+        shown = b" ".join(fields)[:40].decode(errors="replace")
+        raise UnseenError(f"{where}: not a word and {dim} numbers: {shown!r} ({error}). Readable: {FORMATS}.") from None
+    if not math.isfinite(sum(vector)):
+        raise UnseenError(f"{where}: the vector of {word!r} has a NaN or infinite number.")
+    return word, vector
 
 
 @contextmanager
@@ -148,88 +160,3 @@ def _choose_member(path: Path, archive: zipfile.ZipFile, member: str | None) -> 
     choices = list_some([f"{path}#{name}" for name in names], 10)
     what = f"no {member!r}" if member else f"{len(names)} files"
     raise UnseenError(f"{path}: the archive contains {what}. Name one of these: {choices}.")
-
-
-def _read_layout(label: str, file: io.BufferedReader) -> tuple[str, int | None, Iterator[Block]]:
-    """The format, the number of words that a header promises, and the blocks in the file's order."""
-    head = file.peek()
-    if not head.strip():
-        raise UnseenError(f"{label}: the file is empty.")
-    for magic, what in FOREIGN.items():
-        if head.startswith(magic):
-            raise UnseenError(f"{label}: not a file of word vectors but {what}. Readable: {FORMATS}.")
-    first = file.readline(LONGEST_LINE).removeprefix(b"\xef\xbb\xbf")
-    fields = first.split()
-    if len(fields) == 2 and all(field.isdigit() and len(field) <= 12 for field in fields):
-        count, dim = map(int, fields)
-        if not count or not dim:
-            raise UnseenError(f"{label}:1: the header promises {count} words of {dim} dimensions.")
-        if _is_binary(file.peek()):
-            return "word2vec binary", count, _read_binary(label, file, count, dim)
-        return "word2vec text", count, _read_text(label, file, dim)
-    if _is_binary(first):
-        raise UnseenError(f"{label}: not text, and no word2vec header on its first line. Readable: {FORMATS}.")
-    return "GloVe text", None, _read_text(label, file, max(1, len(fields) - 1), first)
-
-
-def _is_binary(sample: bytes) -> bool:
-    """Whether these are 32-bit floats: every tenth of their bytes is one that text has at most by accident."""
-    return 50 * len(sample.translate(None, bytes(range(9, 14)) + bytes(range(32, 256)))) > len(sample)
-
-
-def _read_text(label: str, file: io.BufferedReader, dim: int, first: bytes = b"") -> Iterator[Block]:
-    number = 1 if first else 2  # of the next line
-    lines = chain([first] if first else [], iter(lambda: file.readline(LONGEST_LINE), b""))
-    while block := list(islice(lines, max(1, NUMBERS // dim))):
-        yield _parse_quickly(block, dim) or _parse_carefully(block, dim, label, number)
-        number += len(block)
-
-
-def _parse_quickly(lines: list[bytes], dim: int) -> Block | None:
-    """Words and matrix if every line is in perfect order; None if one is not, whatever the reason."""
-    pairs = [line.split(None, 1) for line in lines]
-    try:
-        words = [word.decode() for word, _ in pairs]
-        matrix = np.loadtxt([numbers.decode("ascii") for _, numbers in pairs], np.float32, comments=None, ndmin=2)
-    except ValueError:  # UnicodeDecodeError is one
-        return None
-    return (words, matrix) if matrix.shape == (len(lines), dim) else None
-
-
-def _parse_carefully(lines: list[bytes], dim: int, label: str, number: int) -> Block:
-    """The same line by line: skips blank lines, takes words with spaces (GloVe 840B has some), names the bad line."""
-    words, rows = [], []
-    for at, line in enumerate(lines, number):
-        fields = line.split()
-        if not fields:
-            continue
-        try:
-            rows.append([float(field) for field in fields[-dim:]])
-            words.append(b" ".join(fields[:-dim]).decode())
-            if not words[-1] or ONE_TOO_MANY.search(words[-1]):
-                raise ValueError(f"{len(fields) - 1} numbers")
-        except ValueError as error:
-            shown = line.strip()[:40].decode(errors="replace")
-            raise UnseenError(f"{label}:{at}: not a word and {dim} numbers: {shown!r} ({error}).") from None
-    with np.errstate(over="ignore"):  # too large for float32 becomes infinite
-        return words, np.array(rows).astype(np.float32).reshape(-1, dim)
-
-
-def _read_binary(label: str, file: io.BufferedReader, count: int, dim: int) -> Iterator[Block]:
-    """word2vec's own format: for each word its bytes, a space, S little-endian floats, and at times a line end."""
-    words, rows = [], []
-    for number in range(1, count + 1):
-        word = b"".join(iter(lambda: file.read(1).rstrip(b" "), b""))
-        rows.append(file.read(4 * dim))
-        if len(rows[-1]) < 4 * dim:
-            promise = f"The header promises {count} words of {dim} dimensions"
-            raise UnseenError(f"{label}: ends within word {number}. {promise}: the file is cut short.")
-        try:
-            words.append(word.decode().lstrip("\n"))
-        except UnicodeDecodeError:
-            raise UnseenError(f"{label}: word {number} is not in UTF-8. Are the header's dimensions right?") from None
-        if number == count or len(rows) * dim >= NUMBERS:
-            yield words, np.frombuffer(b"".join(rows), "<f4").reshape(-1, dim)
-            words, rows = [], []
-    if file.read(2).strip():
-        raise UnseenError(f"{label}: goes on after the {count} words that its header promises.")

@@ -86,10 +86,10 @@ class WordVectors:
 
     @classmethod
     def load(cls, path: str | Path, mode: str = "lower", show_progress: bool = True) -> WordVectors:
-        """A file in GloVe, word2vec (text or binary) or fastText format, perhaps in gzip or zip: 'archive.zip#file'."""
+        """A text file with a word and its numbers on each line, perhaps in gzip or zip: 'archive.zip#file'."""
         table, (file, member) = load_vector_file(path, show_progress), split_member(path)
         source = f"{file.absolute()}#{member}" if member else str(file.absolute())
-        facts = {"kind": "file", "source": source, "sha256": table.sha256, "format": table.format}
+        facts = {"kind": "file", "source": source, "sha256": table.sha256}
         facts |= {"words": len(table.words), "duplicates": table.duplicates}
         return cls(table.words, table.vectors, mode, Path(member or file).name, facts)
 
