@@ -15,7 +15,7 @@ from unseen.util.trust import check_trusted, import_object
 # Name -> module:Class, in the order in which methods are listed. Importing them all would load torch for a `--help`.
 BUILT_IN = {
     "dgp": "unseen.methods.graph.dgp:DGPMethod",
-    "gat": "unseen.methods.graph.dgp:GATMethod",
+    "gat": "unseen_lab.methods.gat:GATMethod",
     "gcnz": "unseen.methods.graph.dgp:GCNZMethod",
     "sgcn": "unseen.methods.graph.dgp:SGCNMethod",
     "trgcn": "unseen_lab.methods.trgcn:TrGCNMethod",
@@ -25,7 +25,7 @@ BUILT_IN = {
     "eszsl": "unseen_lab.methods.eszsl:ESZSL",
     "exem": "unseen_lab.methods.exem:EXEM",
     "gaussian-ort": "unseen_lab.methods.gaussian_ort:GaussianOrt",
-    "network": "unseen.methods.structural:NetworkAlone",
+    "network": "unseen_lab.methods.network_alone:NetworkAlone",
     "se-gzsl": "unseen_lab.methods.se_gzsl:SEGZSL",
     "structural": "unseen.methods.structural:Structural",
     "sync": "unseen_lab.methods.sync:SYNC",
