@@ -8,7 +8,7 @@ TIMM := torchvision==0.16.2 timm==1.0.30
 PIP := $(BIN)/python -m pip install --quiet -c constraints.txt
 PYTEST := $(BIN)/python -m pytest -q -n auto --dist worksteal
 
-.PHONY: help demo check fast test static types layers js coverage docs tables audit lint clean
+.PHONY: help demo check fast test static types layers js coverage docs tables bench audit lint clean
 help: ## list the targets
 	@grep -E '^[a-z]+:.*## ' Makefile | awk -F ':.*## ' '{ printf "  make %-9s %s\n", $$1, $$2 }'
 
@@ -46,6 +46,9 @@ docs: .venv/.installed-dev ## the documents and the API reference, as a site in 
 
 tables: ## tables of README and docs, from the pages of results
 	$(PYTHON) tools/write_tables.py
+
+bench: .venv/.installed-dev ## how fast this machine does the heavy work, and against what: a few minutes
+	for name in stage1 score finetune serve; do $(BIN)/python benchmarks/$$name.py || exit 1; done
 
 .venv/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv

@@ -1,18 +1,15 @@
 """What stage 2 does to seen and unseen accuracy, for several methods and seeds: docs/results/finetuning.md.
 
-    python benchmarks/finetune_effect.py choose  --photos PHOTOS --work WORK     other methods, the whole network
-    python benchmarks/finetune_effect.py measure --photos PHOTOS --work WORK     before and after, and a page of it
+    python benchmarks/finetune_effect.py --photos PHOTOS --work WORK --markdown docs/results/finetuning.md
 
 PHOTOS holds seen-train/, seen-val/ and unseen/, each with a folder a class. WORK is as `unseen reproduce --out` leaves
-it, and is shared with it: nothing is trained twice, and an interrupted run continues. For several networks, give a WORK
-and a --network for each. `choose` adds to the trials by which `unseen reproduce` chooses the learning rate; the page
-shows them all.
+it, and is shared with it: nothing is trained twice, and an interrupted run continues. For several networks, give a WORK and a
+--network for each.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import logging
 from dataclasses import replace
 from pathlib import Path
@@ -20,16 +17,15 @@ from pathlib import Path
 import numpy as np
 
 from pages import kept_words
-from unseen.evaluation.protocol import evaluate_lists
-from unseen.util.files import write_atomically
+from unseen.evaluation import evaluate_lists
+from unseen.util import write_atomically
 from unseen_lab.authors import AUTHORS_LISTS
 from unseen_lab.tables.claims import LEVEL, holm, show_p, sign_flip
 from unseen_lab.tables.levels import LENGTHS, Row, find_level
-from unseen_lab.tables.tables import deviation
-from unseen_lab.tables.trainings import Trainings, try_out
+from unseen_lab.tables.run import deviation
+from unseen_lab.tables.trainings import Trainings
 
 METHODS = ("dgp", "sgcn", "kin")
-WHOLE = {"freeze_stages": 0, "epochs": 1, "learning_rate": 3e-4}  # the whole network, which takes long
 COMMAND = "python benchmarks/finetune_effect.py"
 
 
@@ -48,14 +44,6 @@ def main() -> None:
         )
         for network, place, length in zip(arguments.network, arguments.work, epochs, strict=True)
     ]
-    if arguments.action == "choose":
-        for work in works:
-            usual = work.finetune_settings(work.choose_rate())
-            tried = [(method, usual) for method in arguments.methods]
-            tried += [("dgp", replace(usual, **WHOLE))] if arguments.whole else []
-            for method, settings in tried:
-                print(json.dumps(try_out(work, Row(method, method), settings)), flush=True)
-        return
     measured = [
         {method: [measure(work, method, seed) for seed in arguments.seeds] for method in arguments.methods}
         for work in works
@@ -68,13 +56,11 @@ def main() -> None:
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("action", choices=("choose", "measure"))
     parser.add_argument("--photos", type=Path, required=True)
     parser.add_argument("--work", type=Path, nargs="+", required=True, help="a folder for each network")
     parser.add_argument("--network", nargs="+", default=["efficientnet-lite0"], help="the networks")
     parser.add_argument("--epochs", type=int, help="of stage 1")
     parser.add_argument("--finetune-epochs", type=int, nargs="+", help="of stage 2, for each network")
-    parser.add_argument("--whole", action="store_true", help="let `choose` try to train the whole network too")
     parser.add_argument("--methods", nargs="+", default=METHODS)
     parser.add_argument("--seeds", nargs="+", type=int, default=(0,))
     parser.add_argument("--workers", type=int, default=2)
@@ -127,7 +113,7 @@ def page(works: list[Trainings], measured: list[dict[str, list[dict[str, np.ndar
         f"{photos_told(works[0].level.seen_train)}: batch {lengths.finetune_batch}, logits times "
         f"{lengths.finetune_scale:g}, batch-norm trained.",
         "",
-        f"Made by `{COMMAND} measure --photos PHOTOS --work {' '.join(['WORK'] * len(works))} --network {networks} "
+        f"Made by `{COMMAND} --photos PHOTOS --work {' '.join(['WORK'] * len(works))} --network {networks} "
         f"--epochs {lengths.epochs} --finetune-epochs {epochs} --seeds {' '.join(map(str, range(seeds)))} "
         "--markdown FILE`.",
     ]
@@ -136,46 +122,14 @@ def page(works: list[Trainings], measured: list[dict[str, list[dict[str, np.ndar
         lines += [
             "",
             f"## {work.level.network}: {epochs_told(work.lengths.finetune_epochs)} of stage 2, learning rate "
-            f"{work.find_rate():g}",
+            f"{work.finetune_rate:g}",
             "",
             "| | " + " | ".join(f"{method} before | after | change | p" for method in runs) + " |",
             "|:---|" + "---:|---:|---:|---:|" * len(runs),
         ]
         for key in next(iter(runs.values()))[0]:
             lines.append(f"| {key} | " + " | ".join(cell for column in columns for cell in column[key]) + " |")
-    return "\n".join([*lines, *choices_told(works)]) + "\n"
-
-
-def choices_told(works: list[Trainings]) -> list[str]:
-    """What was tried on a part of seen-train, where it was."""
-    folders = [work.work / "choices" for work in works]
-    choices = [json.loads(place.read_text()) for folder in folders for place in folder.glob("*.json")]
-    if not choices:
-        return []
-    lines = [
-        "",
-        "## How its settings were chosen",
-        "",
-        "On a part of seen-train only: stage 2 trains on 70 % of its classes, without a fifth of their photos "
-        "(*known*); photos of *other* classes stand in for classes that stage 2 does not see. Hit@1 among the "
-        "seen classes, averaged over photos. `unseen reproduce` tries rates on DGP, upwards until one falls "
-        f"behind, and takes the best mean of both; the other rows are made by `{COMMAND} choose`.",
-        "",
-        "| network | method | trained | epochs | learning rate | known before | after | other before | after |",
-        "|:---|:---|:---|---:|---:|---:|---:|---:|---:|",
-    ]
-    networks = [work.level.network for work in works]
-    for run in sorted(choices, key=lambda run: order(run, networks)):
-        figures = [f"{run[when][part]:.1f}" for part in ("known", "other") for when in ("before", "after")]
-        tried = run["settings"]
-        told = [run["network"], run["method"], trained_part(tried["freeze_stages"]), str(tried["epochs"])]
-        lines.append("| " + " | ".join([*told, f"{tried['learning_rate']:g}", *figures]) + " |")
-    return lines
-
-
-def order(trial: dict, networks: list[str]) -> tuple:
-    tried = trial["settings"]
-    return networks.index(trial["network"]), trial["method"], -tried["epochs"], tried["learning_rate"]
+    return "\n".join(lines) + "\n"
 
 
 def effects(measured: list[dict[str, np.ndarray]]) -> dict[str, list[str]]:

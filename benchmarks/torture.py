@@ -1,329 +1,401 @@
-"""A standing trial: kills, damaged bits, full disks and races over every command that writes, and
-fuzzed inputs.
+"""Commands that write are killed or lose the power, and inputs are damaged or forged: nothing half-written remains.
 
     python benchmarks/torture.py --minutes 10 --seed 0
-    python benchmarks/torture.py --trial 1234 --seed 0             # repeat one trial, to see what went wrong
-    python benchmarks/torture.py --minutes 60 --into torture.json  # go on with what that file counts, and add to it
-    python benchmarks/torture_report.py torture.json --out docs/results/torture.md
+    python benchmarks/torture.py --trial 1234 --seed 0      # repeat one trial, to see what went wrong
 
-After each blow what lies on the disk is the old state or the new one, whole; the command then runs again, succeeds, and
-leaves the very values of a run that nobody disturbed. A reader may refuse a fuzzed input with a reason; any other
-exception, and a change that passes unnoticed where there is a checksum, is a finding. The last line on standard output
-is one JSON object with counts and findings; the exit status is 1 where there are any. Linux and macOS only.
+A blow strikes a command just before or just after a call that changes the disk, or at any time. A loss of power also
+cuts every file whose content had not been synced. After it the place holds the old state or the complete new one; the
+command then runs again, succeeds, and leaves the values of an undisturbed run. A reader may refuse a damaged input with
+a reason; any other exception is a finding, and so is a damaged bundle that loads. The last line on standard output is
+one JSON object with counts and findings; the exit status is 1 if there are any. Linux only.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import io
 import json
 import os
 import random
 import shutil
+import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
-from dataclasses import dataclass, field
+import traceback
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
+from PIL import Image
+from torch import nn
 
-from torture_jobs import NOTHING, Job, list_jobs, write_inputs
-from torture_points import CRASH, Child, Ended, Points, time_limit
-from torture_readers import fuzz, list_readers
-from torture_report import KINDS_OF, Tally
-from unseen.bundle.file import training_folder
-from unseen.util.errors import UnseenError
+from unseen import Bundle, Hierarchy, PhotoTransform, UnseenError, from_module, load_network, load_vectors
+from unseen.apps.cli.app import app
+from unseen.naming.candidates import read_ids
+from unseen.networks import FeatureStore
+from unseen.networks.features import read_arrays
+from unseen.photos import read_photo
 
-KINDS = {
-    "kill": 8,
-    "kill at a time": 4,
-    "flip": 3,
-    "full disk": 3,
-    "race": 2,
-    "fuzz": 3,
-}  # how often, relative
-MEMORY = Path("/dev/shm")  # a kill loses nothing that was written there, and no disk is worn
-PATIENCE = 120  # seconds for one look or one command
+KINDS = {"kill": 4, "power": 4, "input": 1}  # how often, relative
+CALLS = ("fsync", "replace", "rename", "link", "mkdir", "unlink", "rmdir")
+CRASH = 70  # exit status of a process that ended with a stack trace
+PATIENCE = 120  # seconds for one command or one input
+INPUTS = 300  # damaged inputs in one trial
+NOTHING = "nothing finished"
+NETWORK = "torture:build"
+PARENTS = {"thing": "", "animal": "thing", "tool": "thing", "dog": "animal", "cat": "animal", "fox": "animal",
+           "beagle": "dog", "tabby": "cat", "hammer": "tool", "saw": "tool", "knife": "tool"}  # fmt: skip
+SEEN = ("dog", "fox", "beagle", "tabby", "hammer", "knife")
+PHOTOS = 8  # of each seen class
+TOKENS = (b'"', b",", b"\t", b"\r\n", b";", b"|", b"{", b"[" * 2000, b"\\", b"\x00", b"\xff\xfe", b"NaN", b"1e999",
+          b"9" * 5000, b"null", b"\xff\xff\xff\xff", b"id,name,parent\n", b"animal")  # fmt: skip
 
 
 class Lost(Exception):
     """A finding."""
 
 
+def build():
+    """Photos -> 8 numbers -> a score for each of six classes."""
+    with torch.random.fork_rng([]):
+        torch.manual_seed(0)
+        stem = [nn.Conv2d(3, 8, 3, stride=4), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten()]
+        return from_module(nn.Sequential(*stem, nn.Linear(8, len(SEEN))), SEEN, PhotoTransform(16), name=NETWORK)
+
+
+def write_inputs(folder: Path) -> None:
+    """Photos, a hierarchy, word vectors and a bundle, all from one seed."""
+    draw = np.random.default_rng(0)
+    for label, id in enumerate(SEEN):
+        (folder / "photos" / id).mkdir(parents=True)
+        for number in range(PHOTOS):
+            pixels = np.clip(40 * label + draw.normal(0, 40, (20, 24, 3)), 0, 255).astype(np.uint8)
+            Image.fromarray(pixels).save(folder / "photos" / id / f"{number}.png")
+    rows = "".join(f"{id},{id},{parent}\n" for id, parent in PARENTS.items())
+    (folder / "classes.csv").write_text(f"id,name,parent\n{rows}")
+    lines = (f"{word} {' '.join(f'{x:.4f}' for x in draw.normal(size=6))}\n" for word in (*PARENTS, "okapi"))
+    (folder / "vectors.txt").write_text("".join(lines))
+    command("train", *world(folder), "--method", "structural", "--out", folder / "old")
+    command("train", *world(folder), *DGP, "--out", folder / "base")
+
+
+def world(inputs: Path) -> tuple:
+    return ("--hierarchy", inputs / "classes.csv", "--vectors", inputs / "vectors.txt", "--network", NETWORK,
+            "--device", "cpu")  # fmt: skip
+
+
+DGP = ("--method", "dgp", "--epochs", "6", "--checkpoint-every", "2", "--set", "hidden=8")
+
+
+def command(*arguments: object) -> None:
+    """A command of `unseen` in this process; SystemExit if it fails."""
+    try:
+        app([str(argument) for argument in arguments])
+    except SystemExit as end:
+        if end.code:
+            raise
+
+
+@dataclass(frozen=True)
+class Job:
+    """A command, the place that it writes to, and how to read what lies there.
+
+    Args:
+        again: What is added to the arguments when it runs again.
+        before: A bundle that lies in its place already, if any.
+    """
+
+    name: str
+    arguments: tuple
+    place: Path
+    state: Callable[[Path], str]
+    again: tuple = ()
+    before: Path | None = None
+
+    def prepare(self) -> None:
+        shutil.rmtree(self.place.parent, ignore_errors=True)
+        self.place.parent.mkdir(parents=True)
+        if self.before is not None:
+            shutil.copy2(self.before, self.place)
+
+
+def list_jobs(inputs: Path, folder: Path) -> list[Job]:
+    place, base, store = folder / "out", inputs / "base", folder / "store"
+    photos, trusting, into = inputs / "photos", ("--trust-code",), ("--out", place, "--overwrite")
+    quiet = ("--workers", "0", "--device", "cpu")
+    tune = ("--epochs", "2", "--batch", "8", "--checkpoint-every", "2", *quiet, *trusting)
+    features = ("features", "--photos", photos, "--out", store, "--network", NETWORK, "--batch", "4", *quiet)
+    add = ("add", base, "--name", "okapi", "--parent", "animal", "--vectors", inputs / "vectors.txt", *trusting)
+    labels = ("classify", photos, "--bundle", base, "--out", folder / "out.csv", "--device", "cpu", *trusting)
+    old = inputs / "old"
+    return [
+        Job("train", ("train", *world(inputs), *DGP, "--out", place), place, bundle_state, ("--resume",)),
+        Job("train, replacing", ("train", *world(inputs), "--method", "kin", *into), place, bundle_state, before=old),
+        Job("finetune", ("finetune", base, "--photos", photos, "--out", place, *tune), place, bundle_state,
+            ("--resume",)),
+        Job("features", features, store, store_state),
+        Job("add", (*add, *into), place, bundle_state, before=old),
+        Job("teach", ("teach", base, "--photos", photos, *into, *trusting), place, bundle_state, before=old),
+        Job("classify", labels, folder / "out.csv", labels_state),
+    ]  # fmt: skip
+
+
+def digest(*parts: bytes) -> str:
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()
+
+
+def bundle_state(place: Path) -> str:
+    """The numbers of a bundle and its classes, without times and dates."""
+    if not place.is_file():
+        return NOTHING
+    bundle = Bundle.load(place, trust_code=True)
+    weights = [weight for _, weight in sorted((bundle.network_weights or {}).items())]
+    arrays = [bundle.solution.classifiers, bundle.known, *weights]
+    return digest(json.dumps(bundle.hierarchy.to_json()).encode(), *(np.asarray(array).tobytes() for array in arrays))
+
+
+def store_state(place: Path) -> str:
+    """All features of a finished store, with the names of their photos."""
+    try:
+        batches = list(FeatureStore.open(place).batches(64))
+    except UnseenError:  # missing or not finished
+        return NOTHING
+    names = [path for batch in batches for path in batch.paths]
+    return digest(json.dumps(names).encode(), *(batch.features.tobytes() for batch in batches))
+
+
+def labels_state(place: Path) -> str:
+    """Labels are written as they come; another run completes them."""
+    content = place.read_bytes() if place.exists() else b""
+    return digest(content) if content.count(b"\n") > len(SEEN) * PHOTOS else NOTHING
+
+
 @dataclass
-class Reference:
-    """What a command does when nobody disturbs it."""
+class Blow:
+    """Ends its process at a call that changes the disk: the one of number `at`, before or after it.
 
-    before: str
-    after: str
-    points: int
-    seconds: float
-    largest: int  # bytes of the largest file that it leaves
-
-
-@dataclass
-class Trial:
-    """All trials of one run: every one follows from the seed and its number alone."""
+    With `power`, files lose the second half of what was not synced.
+    """
 
     root: Path
-    seed: int
-    tally: Tally = field(default_factory=Tally)
+    at: int = -1
+    after: bool = False
+    power: bool = False
+    count: int = 0
 
-    def __post_init__(self):
-        self.inputs, self.place = self.root / "inputs", self.root / "trial"
-        self.readers = {}
-        os.environ["UNSEEN_CACHE"] = str(self.root / "cache")
-        with _silence():
-            write_inputs(self.inputs)
-        self.jobs = {job.name: job for job in list_jobs(self.inputs, self.place)}
-        self.references: dict[str, Reference] = {}
+    def install(self) -> None:
+        self.synced: dict[int, bytes] = {}
+        self.at_start = {path.stat().st_ino: path.read_bytes() for path in self._files()}
+        for name in CALLS:
+            setattr(os, name, self._counted(name, getattr(os, name)))
 
-    def reference(self, job: Job) -> Reference:
-        if job.name not in self.references:
-            job.prepare()
-            with _silence():
-                job.run()  # here, so that no child has to import anything again
-            job.prepare()
-            before, ended = job.look(), self._run(job)
-            if ended.status:
-                raise SystemExit(f"{job.name} fails undisturbed:\n{ended.said}")
-            sizes = [path.stat().st_size for path in self.place.rglob("*") if path.is_file()]
-            after = job.look()
-            shutil.copytree(self.place, self._finished(job), dirs_exist_ok=True)
-            self.tally.points[job.name] = ended.points
-            self.references[job.name] = Reference(before, after, ended.points, ended.seconds, max(sizes))
-        return self.references[job.name]
+    def _files(self) -> list[Path]:
+        return [path for path in self.root.rglob("*") if path.is_file()]
 
-    def _finished(self, job: Job) -> Path:
-        return self.root / "finished" / job.name
+    def _counted(self, name: str, call: Callable) -> Callable:
+        def counted(*args, **kwargs):
+            here, self.count = self.count, self.count + 1
+            if here == self.at and not self.after:
+                self._end()
+            result = call(*args, **kwargs)
+            if name == "fsync":
+                path = Path(f"/proc/self/fd/{args[0]}").resolve()
+                self.synced[path.stat().st_ino] = path.read_bytes() if path.is_file() else b""
+            if here == self.at:
+                self._end()
+            return result
 
-    def _results(self, name: str) -> Path:
-        """Where the results of a command lie that nobody disturbed."""
-        self.reference(self.jobs[name])
-        return self._finished(self.jobs[name])
+        return counted
 
-    def _run(self, job: Job, *more: object, **blow) -> Ended:
-        return Child(lambda: job.run(*more), **blow).wait()
+    def _end(self) -> None:
+        for path in self._files() if self.power else ():
+            content, inode = path.read_bytes(), path.stat().st_ino
+            if content not in (self.synced.get(inode), self.at_start.get(inode)):
+                path.write_bytes(content[: len(content) // 2])
+        os.kill(os.getpid(), signal.SIGKILL)
 
-    # -- one trial ---------------------------------------------------------------------------------------------------
 
-    def run(self, number: int, kinds: list[str], names: list[str]) -> None:
-        chance = random.Random(f"{self.seed} {number}")
-        kind = chance.choices(kinds, [KINDS[kind] for kind in kinds])[0]
-        struck = [name for name in names if kind != "flip" or self.jobs[name].repair is not None]
-        if not struck:
-            return
-        job = self.jobs[chance.choices(struck, [self.jobs[name].weight for name in struck])[0]]
-        what = kind if kind == "fuzz" else f"{kind}: {job.name}"
+def run(job: Job, *more: object, blow: Blow | None = None, delay: float | None = None) -> tuple[int, str, float]:
+    """The command in a process of its own, killed after `delay` seconds: exit status, output, seconds."""
+    log, begun = job.place.parent.with_suffix(".log"), time.monotonic()
+    process = os.fork()
+    if process == 0:
+        status = CRASH
         try:
-            if kind == "fuzz":
-                self._fuzz(chance)
-            else:
-                self.reference(job)
-                strike = {"kill": self._kill, "flip": self._flip, "full disk": self._fill, "race": self._race}
-                strike.get(kind, self._kill_at_a_time)(job, chance)
-                self.tally.counts[what] += 1
-        except Lost as finding:
-            self.tally.counts[what] += kind != "fuzz"
-            self.tally.findings.append({"seed": self.seed, "trial": number, "what": what, "problem": str(finding)})
-            print(f"trial {number}, {what}: {finding}", file=sys.stderr, flush=True)
-
-    def _kill(self, job: Job, chance: random.Random) -> None:
-        """At an exact point, just before the call or just after it."""
-        at, after = chance.randrange(self.references[job.name].points), chance.random() < 0.5
-        job.prepare()
-        ended = self._run(job, points=Points(at, "kill", after))
-        if ended.status not in (0, -9):
-            raise Lost(f"ended with {ended.status} before point {at}: {_last(ended.said)}")
-        self._settle(job, f"killed {'after' if after else 'before'} point {at}")
-
-    def _kill_at_a_time(self, job: Job, chance: random.Random) -> None:
-        job.prepare()
-        delay = chance.random() * self.references[job.name].seconds
-        child = Child(job.run)
-        time.sleep(delay)
-        child.kill()
-        child.wait()
-        self._settle(job, f"killed after {delay:.4f} s")
-
-    def _fill(self, job: Job, chance: random.Random) -> None:
-        """A disk that is full from a point on, or a limit to the size of files."""
-        reference = self.references[job.name]
-        job.prepare()
-        if chance.random() < 0.5:
-            blow = {"points": Points(chance.randrange(reference.points), "full")}
-        else:
-            blow = {"file_size": chance.randrange(reference.largest + 1)}
-        ended = self._run(job, **blow)
-        how = f"{'disk full' if 'points' in blow else 'file too large'} ({blow})"
-        if ended.status == CRASH or "Traceback" in ended.said:
-            raise Lost(f"{how}: a stack trace: {_last(ended.said)}")
-        if ended.status == 0 and self._look(job, how) != reference.after:
-            raise Lost(f"{how}: it said that all went well: {_last(ended.said)}")
-        self._settle(job, how)
-
-    def _flip(self, job: Job, chance: random.Random) -> None:
-        """A finished result is damaged, or the beginnings of one. It is noticed, and running again makes it good."""
-        assert job.repair is not None
-        begun = bool(job.again) and chance.random() < 0.5
-        job.prepare()
-        if begun:
-            self._run(job, points=Points(chance.randrange(self.references[job.name].points), "kill", True))
-            begun = job.look() == NOTHING
-        else:
-            shutil.rmtree(self.place)
-            shutil.copytree(self._finished(job), self.place)
-        damaged = training_folder(job.place) if begun else job.place
-        found = [damaged] if damaged.is_file() else damaged.rglob("*")
-        files = sorted(path for path in found if path.is_file() and path.stat().st_size)
-        if not files:
-            return
-        path = chance.choice(files)
-        how = f"{path.relative_to(self.place)} damaged ({_damage(path, chance)})"
-        if not begun:
-            self._look(job, how, {self.references[job.name].after}, may_refuse=True)
-        ended = self._run(job, *(job.again if begun else job.repair))
-        if begun and ended.status == 1 and "is damaged" in ended.said:  # as it should say; then it is begun again
-            ended = self._run(job, *job.repair)
-        if ended.status == 1 and "is not a bundle: choose another name, or move it away" in ended.said:
-            job.place.unlink()  # its first bytes are damaged: what may be somebody else's file is not overwritten
-            ended = self._run(job, *job.repair)
-        if ended.status:
-            raise Lost(f"{how}: running again ended with {ended.status}: {_last(ended.said)}")
-        self._look(job, f"{how}, then run again", {self.references[job.name].after})
-
-    def _race(self, job: Job, chance: random.Random) -> None:
-        """Two processes write to one place, and a third one reads it meanwhile."""
-        rivals = [other for other in self.jobs.values() if other.place == job.place and other.state is job.state]
-        other = chance.choice([rival for rival in rivals if rival.before == job.before])
-        allowed = {self.reference(one).after for one in (job, other)} | {self.references[job.name].before}
-        job.prepare()
-        first = Child(job.run)
-        time.sleep(chance.random() * self.references[job.name].seconds)
-        second = Child(other.run)
-        how = f"beside {other.name}"
-        try:
-            while first.is_running() or second.is_running():
-                self._look(job, f"{how}, read meanwhile", allowed)
-                time.sleep(0.01)
+            os.dup2(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 1)
+            os.dup2(1, 2)
+            if blow is not None:
+                blow.install()
+            command(*job.arguments, *more)
+            print(f"calls {0 if blow is None else blow.count}")
+            status = 0
+        except SystemExit as end:
+            status = int(end.code or 0)
+        except BaseException:
+            traceback.print_exc()
         finally:
-            ends = [first.wait(), second.wait()]
-        for ended in ends:
-            if ended.status not in (0, 1) or "Traceback" in ended.said:
-                raise Lost(f"{how}: ended with {ended.status}: {_last(ended.said)}")
-        if all(ended.status for ended in ends):
-            raise Lost(f"{how}: both failed: {_last(ends[0].said)} / {_last(ends[1].said)}")
-        self._look(job, how, allowed)
-        if job.before is not None:  # it replaces what is there; elsewhere the winner's result is rightly kept
-            self._settle(job, how, allowed)
+            sys.stdout.flush()
+            os._exit(status)
+    if delay is not None:
+        time.sleep(delay)
+        os.kill(process, signal.SIGKILL)
+    status = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+    return status, log.read_text(errors="replace")[-600:], time.monotonic() - begun
 
-    def _fuzz(self, chance: random.Random) -> None:
-        if not self.readers:
-            self.readers = list_readers(self.inputs, self.root / "fuzz", self._results)
-        name = chance.choice(sorted(self.readers))
-        result = fuzz(self.readers[name], chance.randrange(1 << 40), self.root / "fuzzed")
-        self.tally.counts[f"fuzz: {name}"] += result["inputs"]
-        self.tally.counts[f"fuzz, refused: {name}"] += result["refused"]
-        self.tally.note_slowest(name, result["slowest"])
-        if result["problem"]:
-            raise Lost(f"{name}: {result['problem']}")
 
-    # -- what must be true after each ----------------------------------------------------------------------------------
+class Trials:
+    """Every trial follows from the seed and its number alone."""
 
-    def _settle(self, job: Job, how: str, allowed: set[str] | None = None) -> None:
-        """Old or new, whole; and after another run, new."""
-        reference = self.references[job.name]
-        found = self._look(job, how, allowed or {reference.before, reference.after})
-        if not (job.once and found == reference.after):
-            ended = self._run(job, *job.again)
-            if ended.status:
-                raise Lost(f"{how}: running again ended with {ended.status}: {_last(ended.said)}")
-        self._look(job, f"{how}, then run again", {reference.after})
+    def __init__(self, root: Path, seed: int):
+        self.root, self.seed = root, seed
+        self.counts: Counter[str] = Counter()
+        self.findings: list[dict[str, Any]] = []
+        os.environ["UNSEEN_CACHE"] = str(root / "cache")
+        write_inputs(root / "inputs")
+        self.jobs = list_jobs(root / "inputs", root / "trial")
+        self.undisturbed: dict[str, tuple[str, str, int, float]] = {}
 
-    def _look(self, job: Job, how: str, allowed: set[str] | None = None, may_refuse: bool = False) -> str:
+    def reference(self, job: Job) -> tuple[str, str, int, float]:
+        """Of an undisturbed run: the state before and after, calls, seconds."""
+        if job.name not in self.undisturbed:
+            job.prepare()
+            before = job.state(job.place)
+            status, said, seconds = run(job, blow=Blow(self.root / "trial"))
+            if status:
+                raise SystemExit(f"{job.name} fails undisturbed:\n{said}")
+            self.undisturbed[job.name] = before, job.state(job.place), int(said.split()[-1]), seconds
+        return self.undisturbed[job.name]
+
+    def run(self, number: int) -> None:
+        chance = random.Random(f"{self.seed} {number}")
+        (kind,) = chance.choices([*KINDS], [*KINDS.values()])
+        job = chance.choice(self.jobs)
+        what = "input" if kind == "input" else f"{kind}: {job.name}"
         try:
-            with time_limit(PATIENCE, "reading"):
-                found = job.look()
-        except UnseenError as error:
-            if may_refuse:
-                return ""
-            raise Lost(f"{how}: refused: {error}") from None
+            if kind == "input":
+                what = f"input: {self.damage_inputs(chance)}"
+            else:
+                self.strike(job, chance, kind == "power")
+        except Lost as finding:
+            self.findings.append({"seed": self.seed, "trial": number, "what": what, "problem": str(finding)})
+            print(f"trial {number}, {what}: {finding}", file=sys.stderr, flush=True)
+        self.counts[what] += INPUTS if kind == "input" else 1
+
+    def strike(self, job: Job, chance: random.Random, power: bool) -> None:
+        before, after, calls, seconds = self.reference(job)
+        job.prepare()
+        if power or chance.random() < 0.7:
+            blow = Blow(self.root / "trial", chance.randrange(calls), chance.random() < 0.5, power)
+            status, said, _ = run(job, blow=blow)
+            how = f"{'after' if blow.after else 'before'} call {blow.at}"
+        else:
+            delay = chance.random() * seconds
+            status, said, _ = run(job, delay=delay)
+            how = f"after {delay:.3f} s"
+        if status not in (0, -signal.SIGKILL):
+            raise Lost(f"{how}: ended with {status}: {said}")
+        self.look(job, how, {before, after})
+        status, said, _ = run(job, *job.again)
+        if status:
+            raise Lost(f"{how}: running again ended with {status}: {said}")
+        self.look(job, f"{how}, then run again", {after})
+
+    def look(self, job: Job, how: str, allowed: set[str]) -> None:
+        try:
+            found = job.state(job.place)
         except Exception as error:
             raise Lost(f"{how}: {type(error).__name__}: {error}") from None
-        if allowed is not None and found not in allowed:
+        if found not in allowed:
             raise Lost(f"{how}: neither the old state nor the new one")
-        return found
+
+    def damage_inputs(self, chance: random.Random) -> str:
+        """Many damaged inputs for one reader."""
+        name, (content, read) = chance.choice(list(readers(self.root / "inputs").items()))
+        place = self.root / f"damaged{Path(name).suffix}"
+        for _ in range(INPUTS):
+            damaged = mutate(content, chance)
+            place.write_bytes(damaged)
+            signal.alarm(PATIENCE)
+            try:
+                read(place)
+                if name == "base" and damaged != content:
+                    raise Lost("a damaged bundle loads")
+            except UnseenError:
+                self.counts["refused with a reason"] += 1
+            except Exception as error:
+                raise Lost(f"{name}: {type(error).__name__}: {error} ({damaged[:80]!r})") from None
+            finally:
+                signal.alarm(0)
+        return name
 
 
-@contextmanager
-def _silence() -> Iterator[None]:
-    """Without what commands say; where one fails, all of it is shown."""
-    said = io.StringIO()
-    try:
-        with redirect_stdout(said), redirect_stderr(said):
-            yield
-    except BaseException:
-        print(said.getvalue(), file=sys.stderr)
-        raise
+def readers(inputs: Path) -> dict[str, tuple[bytes, Callable[[Path], object]]]:
+    """What users hand over: a whole input, and what reads it."""
+    arrays, layer, weight = io.BytesIO(), io.BytesIO(), np.ones((2, 4), np.float32)
+    np.savez(arrays, features=weight, labels=np.array(["dog", "cat"]))
+    np.savez(layer, weight=weight, bias=weight[:, 0], classes=np.array(["dog", "cat"]))
+    nodes = [{"id": id, "name": id, "parents": [parent] if parent else []} for id, parent in PARENTS.items()]
+    return {
+        "base": ((inputs / "base").read_bytes(), Bundle.load),
+        "photo.png": ((inputs / "photos" / "dog" / "0.png").read_bytes(), read_photo),
+        "classes.csv": ((inputs / "classes.csv").read_bytes(), Hierarchy.load),
+        "classes.json": (json.dumps(nodes).encode(), Hierarchy.load),
+        "vectors.txt": ((inputs / "vectors.txt").read_bytes(), lambda path: load_vectors(str(path))),
+        "ids.txt": (b"dog\ncat, tabby\nanimal\n", read_ids),
+        "features.npz": (arrays.getvalue(), read_arrays),
+        "layer.npz": (layer.getvalue(), lambda path: load_network(f"linear:{path}")),
+    }
 
 
-def _damage(path: Path, chance: random.Random) -> str:
-    content = bytearray(path.read_bytes())
-    at = chance.randrange(len(content))
-    how = chance.choice(["bit", "bit", "bit", "cut", "zeros"])
-    if how == "bit":
-        content[at] ^= 1 << chance.randrange(8)
-    elif how == "cut":
-        del content[at:]
-    else:
-        content[at : at + 512] = bytes(len(content[at : at + 512]))
-    path.write_bytes(content)
-    return f"{how} at {at}"
+def mutate(content: bytes, chance: random.Random) -> bytes:
+    """One to four changes: bits, bytes, cuts, repeats, and tokens that formats care about."""
+    changed = bytearray(content)
+    for _ in range(chance.choice([1, 1, 2, 4])):
+        at = chance.randrange(len(changed) + 1)
+        length = min(chance.choice([1, 4, 64]), len(changed) - at)
+        how = chance.randrange(5)
+        if how == 0 and length:
+            changed[at] ^= 1 << chance.randrange(8)
+        elif how == 1:
+            changed[at : at + length] = chance.randbytes(length)
+        elif how == 2:
+            changed[at:at] = changed[at : at + length] * chance.choice([1, 50])
+        elif how == 3:
+            changed[at : at + chance.choice([0, length])] = chance.choice(TOKENS)
+        else:
+            del changed[at : at + length]
+    return bytes(changed)
 
 
-def _last(said: str) -> str:
-    lines = [line for line in said.splitlines() if line.strip()]
-    return " | ".join(lines[-3:])[-600:]
+def _too_slow(*_: object) -> None:
+    raise TimeoutError(f"more than {PATIENCE} s for one input")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--minutes", type=float, default=5, help="how long to go on")
-    parser.add_argument("--seed", type=int, default=0, help="from which all trials follow")
-    parser.add_argument("--kinds", default=",".join(KINDS), help=f"some of: {', '.join(KINDS)}")
-    parser.add_argument("--commands", default="", help="some of the commands, as counts in the summary name them")
-    parser.add_argument("--trial", type=int, help="only this one, of those that --seed, --kinds and --commands give")
-    parser.add_argument("--into", type=Path, help="a file that keeps the counts; another run goes on from there")
-    parser.add_argument("--folder", type=Path, default=MEMORY if MEMORY.is_dir() else None, help="where to work")
+    parser.add_argument("--minutes", type=float, default=5)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--trial", type=int, help="only this one of the trials of --seed")
     options = parser.parse_args()
-    kinds = [kind.strip() for kind in options.kinds.split(",")]
-    if wrong := set(kinds) - set(KINDS):
-        parser.error(f"no such kind: {', '.join(sorted(wrong))}; there are: {', '.join(KINDS)}")
     torch.set_num_threads(1)  # a process with threads cannot be forked safely
-    tally = Tally.read(options.into) if options.into else Tally()
-    seed, begun = str(options.seed), time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="torture-", dir=options.folder) as folder:
-        trial = Trial(Path(folder), options.seed, tally)
-        names = [name.strip() for name in options.commands.split(";") if name.strip()] or list(trial.jobs)
-        before, looked = tally.minutes, 0.0
+    signal.signal(signal.SIGALRM, _too_slow)
+    begun, number = time.monotonic(), options.trial or 0
+    with tempfile.TemporaryDirectory(prefix="torture-") as folder:
+        trials = Trials(Path(folder), options.seed)
         while True:
-            trial.run(tally.trials[seed] if options.trial is None else options.trial, kinds, names)
-            tally.trials[seed] += 1
-            tally.minutes = before + (time.monotonic() - begun) / 60
-            over = options.trial is not None or tally.minutes - before > options.minutes
-            if over or time.monotonic() - looked > 20:
-                looked = time.monotonic()
-                if options.into:
-                    tally.save(options.into)
-                print(", ".join(f"{tally.total(what):,} {what}" for what in KINDS_OF), len(tally.findings), "findings",
-                      file=sys.stderr, flush=True)  # fmt: skip
-            if over:
+            trials.run(number)
+            number += 1
+            if options.trial is not None or time.monotonic() - begun > 60 * options.minutes:
                 break
-    print(json.dumps(tally.summary()))
-    sys.exit(bool(tally.findings))
+    minutes = round((time.monotonic() - begun) / 60, 1)
+    print(json.dumps({"minutes": minutes, "counts": dict(sorted(trials.counts.items())), "findings": trials.findings}))
+    sys.exit(bool(trials.findings))
 
 
 if __name__ == "__main__":

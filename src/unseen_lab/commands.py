@@ -1,27 +1,35 @@
-"""`unseen reproduce`, `report`, `compare` and `bench`: tables of the paper, of all methods, and of speed."""
+"""`unseen reproduce` and `unseen compare`: the paper's tables, and one table of all methods."""
 
 from __future__ import annotations
 
-import json
 import logging
-import subprocess
-import sys
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from rich.table import Table
-from rich.text import Text
 from typer import Argument, Option
 
-from unseen.apps.cli import options
-from unseen.apps.cli.app import JsonFlag, command, emit, stdout
-from unseen.util.errors import UnseenError
-from unseen_lab.tables.levels import LENGTHS, ORDER, Lengths, OtherLengths, find_level, load_recipe
+from unseen import Run, UnseenError
+from unseen.apps.cli import Device, JsonFlag, Workers, command, emit, stdout
+from unseen.methods import method_names
+from unseen.util import Processes, write_atomically
+from unseen_lab.tables.levels import (
+    EVERYDAY,
+    LENGTHS,
+    ORDER,
+    Lengths,
+    OtherLengths,
+    Row,
+    find_level,
+    load_recipe,
+    parse_method,
+)
+
+if TYPE_CHECKING:
+    from unseen_lab.tables.table import Table
+    from unseen_lab.tables.trainings import Trainings
 
 logger = logging.getLogger(__name__)
-SCRIPTS, NAMES = Path(__file__).resolve().parents[2] / "benchmarks", ("stage1", "score", "finetune", "serve")
 WIDE = 10_000  # columns: no table is as wide
 
 
@@ -36,12 +44,15 @@ WIDE = 10_000  # columns: no table is as wide
     unseen reproduce xlsa17 --data xlsa17/data
     unseen reproduce xlsa17 --data xlsa17/data/AWA2 --methods eszsl,exem
     unseen reproduce all --photos photos/ --out results --quick
+    unseen reproduce --report docs/results --no-pictures --out results
     torchrun --nproc-per-node 8 -m unseen reproduce all --imagenet-21k fall11 --imagenet-1k imagenet --out results
     """,
 )
 def reproduce(
-    table: Annotated[str, Argument(help="A table's name (unseen-classes, ...), everyday, sources, xlsa17, or all.")],
     settings: OtherLengths,
+    table: Annotated[
+        str | None, Argument(help="A table's name (unseen-classes, ...), everyday, sources, xlsa17, or all.")
+    ] = None,
     photos: Annotated[Path | None, Option(help="Folder with unseen/, perhaps seen-train/, seen-val/.")] = None,
     imagenet_21k: Annotated[Path | None, Option(help="ImageNet-21K, DIR/<wnid>/*.")] = None,
     imagenet_1k: Annotated[Path | None, Option(help="ImageNet-1k with train/ and val/.")] = None,
@@ -50,48 +61,54 @@ def reproduce(
     methods: Annotated[str | None, Option(help="For everyday, xlsa17: which methods, with commas.")] = None,
     ranks: Annotated[Path | None, Option(help="For sources: the folder of ranks, whose page is FOLDER.md.")] = None,
     out: Annotated[Path, Option(help="For bundles, features, results, report.")] = Path("runs/reproduce"),
-    quick: Annotated[bool, Option(help="Few photos, short trainings: to see that all runs.")] = False,
-    finetune_rate: Annotated[
-        float | None, Option(min=1e-9, help="Learning rate of stage 2: 1e-4 at the paper's level, else chosen.")
+    report: Annotated[
+        Path | None, Option(help="Write the report of what OUT holds there; without a table, nothing is run.")
     ] = None,
+    pictures: Annotated[bool, Option(help="Also copy the photos of the qualitative figure to the report.")] = True,
+    quick: Annotated[bool, Option(help="Few photos, short trainings: to see that all runs.")] = False,
     hierarchy: Annotated[str | None, Option(help="A hierarchy other than the level's.")] = None,
     vectors: Annotated[str | None, Option(help="Other class vectors: a name or a file.")] = None,
     network: Annotated[str | None, Option(help="A network other than the level's.")] = None,
     weights: Annotated[Path | None, Option(help="The network's weights, from a local file.")] = None,
     only_done: Annotated[bool, Option(help="Train nothing: only figures of what is trained.")] = False,
-    device: options.Device = "auto",
-    workers: options.Workers = 2,
+    device: Device = "auto",
+    workers: Workers = 2,
     json_: JsonFlag = False,
 ) -> None:
     """Run a table of the paper on whatever data there is, and set our figures beside the published ones.
 
     Finished work is kept: run an interrupted command again and it continues. Tables share what they train.
     """
-    from unseen.util.processes import Processes
-    from unseen_lab.data.everyday import EVERYDAY_LENGTHS, everyday_level
+    from unseen_lab.data.everyday import fetch_everyday
     from unseen_lab.tables.report import write_report
-    from unseen_lab.tables.tables import Reproduction
+    from unseen_lab.tables.run import Reproduction
     from unseen_lab.tables.trainings import Trainings
 
-    chosen = None if methods is None else [name.strip() for name in methods.split(",")]
-    if table == "xlsa17":
-        if data is None:
-            raise UnseenError("xlsa17 needs its files: name their folder with --data (DIR/AWA2/res101.mat, ...)")
-        _attribute_benchmarks(data, chosen, out, device, json_)
-        return
-    if data is not None:
+    if table is None and report is None:
+        raise UnseenError("name a table, or a folder for the report with --report")
+    if data is not None and table != "xlsa17":
         raise UnseenError(f"--data is for xlsa17, not for {table}")
+    if table == "xlsa17":
+        _attribute_benchmarks(data, methods, out, device, json_)
+        return
     if table == "sources":
         _sources(photos, out, ranks or out / "sources", json_)
         return
-    if table == "everyday":
-        _everyday(Trainings(out, everyday_level(network), EVERYDAY_LENGTHS, device=device), chosen, json_)
+    if methods is not None and table != EVERYDAY:
+        raise UnseenError(f"--methods is for {EVERYDAY} and xlsa17, not for {table}")
+    if table is None:
+        result = {"report": write_report(out, report, pictures)}
+        emit(result, json_, lambda: _print(f"Report: {result['report']['markdown']}"))
         return
     names = ORDER if table == "all" else (load_recipe(table).name,)
-    level = find_level(photos, imagenet_21k, imagenet_1k, awa2)
+    rows = [] if methods is None else _rows(methods)
+    if table == EVERYDAY:
+        level, usual = fetch_everyday(out / EVERYDAY), LENGTHS["embedded"]
+    else:
+        level = find_level(photos, imagenet_21k, imagenet_1k, awa2)
+        usual = LENGTHS["quick" if quick else level.name]
     level = level.with_parts(hierarchy=hierarchy, vectors=vectors, network=network, weights=weights)
-    lengths = settings.applied_to(LENGTHS["quick" if quick else level.name])
-    lengths = lengths if finetune_rate is None else replace(lengths, finetune_rate=finetune_rate)
+    lengths = settings.applied_to(usual)
     with Processes(device) as processes:  # alone, or one of torchrun's
         if quick:
             level = level.sample(out / "sample")
@@ -109,27 +126,21 @@ def reproduce(
         stages += f"{lengths.study_epochs}), {lengths.finetune_epochs} of stage 2"
         logger.info("level %s: %s", level.name, stages)
         work = Reproduction(trainings)
-        results = {name: work.run(name) for name in names}
+        result = {"level": level.name, "tables": {name: work.run(name, rows) for name in names}}
         if table == "all":
             work.analyse()
     if processes.rank > 0:
         return
-    result = {"level": level.name, "tables": results}
-    if table == "all":
-        result["report"] = write_report(out, out)
-    emit(result, json_, lambda: _show(result))
+    if table == "all" or report is not None:
+        result["report"] = write_report(out, report or out, pictures)
+    emit(result, json_, lambda: _show_tables(result))
 
 
-def _everyday(trainings: Any, methods: list[str] | None, json_: bool) -> None:
-    from unseen_lab.data.everyday import METHODS, run_everyday, table_of
-
-    result = run_everyday(trainings, methods or METHODS)
-    header, *rows = table_of(result)
-    emit(result, json_, lambda: show_figures([name.replace(" @", "\n@") for name in header], rows))
+def _rows(methods: str) -> list[Row]:
+    return list(map(parse_method, methods.split(",")))
 
 
 def _sources(photos: Path | None, out: Path, ranks: Path, json_: bool) -> None:
-    from unseen.util.files import write_atomically
     from unseen_lab.tables.sources import run_missing
     from unseen_lab.tables.sources_page import fill, parts
 
@@ -141,56 +152,46 @@ def _sources(photos: Path | None, out: Path, ranks: Path, json_: bool) -> None:
     emit(made, json_, lambda: _print("\n\n".join(f"{name}\n{text}" for name, text in made.items())))
 
 
-def _attribute_benchmarks(data: Path, names: list[str] | None, out: Path, device: str, json_: bool) -> None:
-    from unseen.util.files import write_atomically
-    from unseen.util.run import Run
-    from unseen_lab.data.xlsa17 import run_benchmarks, table_of
-    from unseen_lab.tables.compare import markdown
+def _attribute_benchmarks(data: Path | None, methods: str | None, out: Path, device: str, json_: bool) -> None:
+    from unseen_lab.data.xlsa17 import page_of, run_benchmarks, table_of
 
+    if data is None:
+        raise UnseenError("xlsa17 needs its files: name their folder with --data (DIR/AWA2/res101.mat, ...)")
+    names = None if methods is None else [row.label for row in _rows(methods)]
     result = run_benchmarks(data, names, Run(device=device, show_progress=False))
-    tables = [table_of(entry) for entry in result["datasets"]]
-    notes = "\n".join(f"- {note}" for note in result["notes"])
-    write_atomically(
-        out / "xlsa17.md", "\n\n".join([f"# {result['title']}", *map(markdown, tables), notes, ""]).encode()
-    )
+    page = out / "xlsa17.md"
+    write_atomically(page, page_of(result).encode())
 
     def show() -> None:
-        for header, *rows in tables:
-            show_figures(header, rows)
-        _print(f"What the columns mean, and where the published figures come from: {out / 'xlsa17.md'}")
+        for dataset in result["datasets"]:
+            _show(table_of(dataset))
+        _print(f"What the columns mean, and where the published figures come from: {page}")
 
     emit(result, json_, show)
 
 
-@command("report", examples="unseen report runs/reproduce --out docs/results --no-photos")
-def report(
-    work: Annotated[Path, Argument(help="The folder that `unseen reproduce --out` filled.")],
-    out: Annotated[Path, Option(help="The folder for report.md, plots/ and photos/.")],
-    photos: Annotated[bool, Option(help="Also copy and show the photos of the qualitative figure.")] = True,
-    json_: JsonFlag = False,
-) -> None:
-    """Make the report again from saved results, without running anything."""
-    from unseen_lab.tables.report import write_report
-
-    written = write_report(work, out, photos)
-    emit(written, json_, lambda: _print(written["markdown"]))
-
-
-def _show(result: dict) -> None:
+def _show_tables(result: dict) -> None:
     from unseen_lab.tables.report import tables_of
 
     for saved in result["tables"].values():
         title = f"{saved['title']} ({saved['paper']}), level {saved['level']}"
         if "left_out" in saved:
             _print(f"{title}: left out. {saved['left_out']}")
-        for made in tables_of(saved):
-            show_figures(made.flat_header("\n"), made.rows, title)
+        for table in tables_of(saved):
+            _show(table, title)
     if "report" in result:
         _print(f"Report: {result['report']['markdown']}")
 
 
+def _show(table: Table, title: str = "") -> None:
+    """A table that is never cut: a narrow terminal wraps its lines, and --json has all figures."""
+    shown = table.console(title)
+    shown.width = stdout.measure(shown, options=stdout.options.update(max_width=WIDE)).maximum
+    stdout.print(shown, crop=False)
+
+
 def _print(text: str) -> None:
-    """A line with names of files in it: just as they are."""
+    """A line that may name files."""
     stdout.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
@@ -222,19 +223,15 @@ def compare(
     draws: Annotated[int, Option(min=1, help="How often lists and taught photos are drawn, with --lists.")] = 10,
     out: Annotated[Path, Option(help="Where bundles and features are kept.")] = Path("runs/compare"),
     average: Annotated[str, Option(help="class or image.")] = "class",
-    markdown: Annotated[
-        Path | None, Option(help="Write the table there; figures by class and ranks beside it.")
-    ] = None,
-    device: options.Device = "auto",
+    markdown: Annotated[Path | None, Option(help="Write the table there, and ranks beside it.")] = None,
+    device: Device = "auto",
     json_: JsonFlag = False,
 ) -> None:
     """Train and evaluate all methods on the same features and candidates, and print one table."""
-    from unseen.methods import method_names
-    from unseen.util.files import write_atomically
-    from unseen_lab.tables.compare import by_class_csv, named_verdicts, page, parse_method
     from unseen_lab.tables.compare import compare as run
-    from unseen_lab.tables.lists import METHODS, list_page, list_table, measure_lists
-    from unseen_lab.tables.plots import draw_lists, draw_verdicts
+    from unseen_lab.tables.compare import named_verdicts, page
+    from unseen_lab.tables.lists import METHODS
+    from unseen_lab.tables.plots import draw_verdicts
     from unseen_lab.tables.ranks import write_ranks
     from unseen_lab.tables.trainings import Trainings
 
@@ -245,42 +242,47 @@ def compare(
         return
     if photos is None:
         raise UnseenError("name a folder of photos with --photos, or the ranks of an earlier run with --ranks")
-    usual = list(METHODS) if lists else method_names()
-    names = [name.strip() for name in methods.split(",")] if methods else usual
+    rows = _rows(methods or ",".join(METHODS if lists else method_names()))
     if vectors is not None:
-        names = [f"{name}:{source.strip()}" for name in names for source in vectors.split(",")]
-    for name in names:
-        parse_method(name)  # or an error, before anything is trained
+        rows = [replace(row, vectors=source.strip()) for row in rows for source in vectors.split(",")]
     level = find_level(photos)
+    networks = [name.strip() for name in network.split(",")] if network else [level.network]
     lengths = Lengths(epochs, gcnz_epochs, finetune_epochs=0, study_epochs=epochs)
     trainings = Trainings(out, level, lengths, device=device)
-    networks = [name.strip() for name in network.split(",")] if network else [level.network]
     if lists:
         if len(networks) > 1:
             raise UnseenError(f"--lists takes one network, not {len(networks)}")
-        trainings = replace(trainings, level=replace(level, network=networks[0]))
-        result = measure_lists(trainings, names, draws)
-        if markdown is not None:
-            write_atomically(markdown, list_page(result, trainings, names).encode())
-            for name, drawn in draw_lists(result["rows"]).items():
-                write_atomically(markdown.parent / "plots" / f"{name}.svg", drawn)
-        emit(result, json_, lambda: _show_lists(list_table(result)))
+        trainings = replace(trainings, level=level.with_parts(network=networks[0]))
+        _compare_lists(trainings, rows, draws, markdown, json_)
         return
-    rows = run(trainings, names, networks, verdicts)
+    measured = run(trainings, rows, networks, verdicts)
     if markdown is not None:
-        write_atomically(markdown, page(rows, average, trainings, names, networks).encode())
-        write_atomically(markdown.with_suffix(".csv"), by_class_csv(rows).encode())
-        write_atomically(markdown.with_name(f"{markdown.stem}-ranks.csv.gz"), write_ranks(rows))
-        for name, drawn in draw_verdicts(named_verdicts(rows)).items():
-            write_atomically(markdown.parent / "plots" / f"{name}.svg", drawn)
-    figures = [{key: value for key, value in row.items() if key != "ranks"} for row in rows]
-    emit({"average": average, "methods": figures}, json_, lambda: _show_comparison(rows, average))
+        write_atomically(markdown, page(measured, average, trainings, rows, networks).encode())
+        write_atomically(markdown.with_name(f"{markdown.stem}-ranks.csv.gz"), write_ranks(measured))
+        _write_plots(markdown, draw_verdicts(named_verdicts(measured)))
+    figures = [{key: value for key, value in row.items() if key != "ranks"} for row in measured]
+    emit({"average": average, "methods": figures}, json_, lambda: _show_comparison(measured, average))
+
+
+def _compare_lists(trainings: Trainings, rows: list[Row], draws: int, markdown: Path | None, json_: bool) -> None:
+    from unseen_lab.tables.lists import list_page, list_table, measure_lists
+    from unseen_lab.tables.plots import draw_lists
+
+    result = measure_lists(trainings, rows, draws)
+    if markdown is not None:
+        write_atomically(markdown, list_page(result, trainings, rows).encode())
+        _write_plots(markdown, draw_lists(result["rows"]))
+    emit(result, json_, lambda: _show(list_table(result), "Hit@1 in lists of new classes, by length"))
+
+
+def _write_plots(page: Path, plots: dict[str, bytes]) -> None:
+    for name, svg in plots.items():
+        write_atomically(page.parent / "plots" / f"{name}.svg", svg)
 
 
 def _compare_again(ranks: Path, average: str, json_: bool) -> None:
     """The table and the tests of a comparison, from its ranks."""
-    from unseen.training.default import DEFAULT_METHOD
-    from unseen_lab.tables.compare import HITS, paired_tests
+    from unseen_lab.tables.compare import HITS, OURS, paired_tests
     from unseen_lab.tables.ranks import read_ranks
 
     rows = read_ranks(ranks)
@@ -288,52 +290,20 @@ def _compare_again(ranks: Path, average: str, json_: bool) -> None:
 
     def show() -> None:
         _show_comparison(rows, average)
-        for hit, (header, *cells) in tests.items():
-            if cells:
-                show_figures(header, [[cell.replace("**", "") for cell in line] for line in cells],
-                             f"{DEFAULT_METHOD} against every other row, {hit}, with p in brackets")  # fmt: skip
+        for hit, test in tests.items():
+            if test.rows:
+                _show(test, f"{OURS} against every other row, {hit}, with p in brackets")
 
-    emit({"average": average, "methods": rows, "tests": tests}, json_, show)
+    cells = {hit: [test.header, *test.rows] for hit, test in tests.items()}
+    emit({"average": average, "methods": rows, "tests": cells}, json_, show)
 
 
 def _show_comparison(rows: list[dict[str, Any]], average: str) -> None:
     from unseen_lab.tables.compare import table
 
-    header, *cells = table([row for row in rows if "left_out" not in row], average)
-    if cells:
-        show_figures([name.replace(" @", "\n@") for name in header], cells)
+    done = [row for row in rows if "left_out" not in row]
+    if done:
+        _show(table(done, average))
     for row in rows:
         if "left_out" in row:
-            stdout.print(f"{row['method']}: left out. {row['left_out']}", markup=False, highlight=False, soft_wrap=True)
-
-
-def _show_lists(cells: list[list[str]]) -> None:
-    header, *lines = cells
-    show_figures(header, lines, "Hit@1 in lists of new classes, by length")
-
-
-@command("bench", examples="unseen bench\nunseen bench stage1 --json")
-def bench(name: Annotated[str | None, Argument(help=", ".join(NAMES))] = None, json_: JsonFlag = False) -> None:
-    """Measure how fast this machine does the heavy work, and against what. Without a name, all of it."""
-    if name not in (None, *NAMES):
-        raise UnseenError(f"no benchmark named {name!r}. There are: {', '.join(NAMES)}")
-    if not SCRIPTS.is_dir():
-        raise UnseenError("the benchmarks come with unseen's repository: run `python benchmarks/stage1.py` there")
-    results = {}
-    for each in [name] if name else NAMES:
-        done = subprocess.run([sys.executable, str(SCRIPTS / f"{each}.py"), "--json"], stdout=subprocess.PIPE)
-        if done.returncode:
-            raise UnseenError(f"the benchmark {each} failed: its message is above")
-        results[each] = json.loads(done.stdout.splitlines()[-1])
-    emit(results[name] if name else results, json_, lambda: stdout.print_json(data=results))
-
-
-def show_figures(header: Sequence[str], rows: Sequence[Sequence[str]], title: str = "") -> None:
-    """A table that is never cut: a narrow terminal wraps its lines, and --json has all figures."""
-    table = Table(title=Text(title) if title else None, title_justify="left")
-    for place, name in enumerate(header):
-        table.add_column(Text(name), justify="right" if place else "left", no_wrap=True)
-    for row in rows:
-        table.add_row(*map(Text, row))
-    table.width = stdout.measure(table, options=stdout.options.update(max_width=WIDE)).maximum
-    stdout.print(table, crop=False)
+            _print(f"{row['method']}: left out. {row['left_out']}")

@@ -1,4 +1,4 @@
-"""`unseen reproduce` and `unseen report`: a table, all tables, and the report from what is saved."""
+"""`unseen reproduce`: a table, all tables, and the report from what is saved."""
 
 from __future__ import annotations
 
@@ -44,10 +44,11 @@ def test_a_table_then_all_that_is_done_then_the_report(command, unseen):
     every = unseen("reproduce", "all", *command, "--epochs", 1, "--only-done")
     assert every.code == 0, every.err
     assert "left out. " in every.out and f"Report: {Path('work') / 'report.md'}" in every.out
-    report = unseen("report", "work", "--out", "again", "--no-photos", "--json").json
+    again = ["reproduce", "--report", "again", "--out", "work"]
+    report = unseen(*again, "--no-pictures", "--json").json["report"]
     assert {"markdown", "plots"} <= set(report) and all(Path(place).exists() for place in report.values())
     assert Path("again/report.md").read_text(encoding="utf-8").count("GAT") >= len(measured)
-    assert "again/report.md" in unseen("report", "work", "--out", "again").out
+    assert "again/report.md" in unseen(*again).out
 
 
 def test_quick_takes_a_sample(command, unseen):
@@ -61,5 +62,6 @@ def test_mistakes_are_one_line(command, unseen):
     assert done.code == 1 and "ablation" in done.err and "Traceback" not in done.err
     done = unseen("reproduce", "ablation", "--imagenet-21k", "data")
     assert done.code == 1 and "needs both: ImageNet-21K" in done.err
-    done = unseen("report", "nowhere", "--out", "again")
+    done = unseen("reproduce", "--report", "again", "--out", "nowhere")
     assert done.code == 1 and "no results here" in done.err
+    assert "name a table" in unseen("reproduce").err

@@ -11,7 +11,7 @@ from PIL import Image
 
 from support.problems import PARENTS, SEEN
 from unseen_lab.tables.levels import Lengths, Level, find_level
-from unseen_lab.tables.tables import Reproduction
+from unseen_lab.tables.run import Reproduction
 from unseen_lab.tables.trainings import Trainings
 
 TINY = Lengths(epochs=2, gcnz_epochs=1, finetune_epochs=1, study_epochs=2, finetune_batch=4)

@@ -1,1 +1,5 @@
 """Photos -> features -> scores -> probabilities -> verdict -> answer; explanations and heat maps."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

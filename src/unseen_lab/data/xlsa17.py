@@ -19,17 +19,15 @@ from typing import Any
 
 import numpy as np
 
-from unseen.answers.scores import Scorer
-from unseen.evaluation.metrics import DIGITS, average_hits, class_hits, harmonic_mean
-from unseen.hierarchy.core import Hierarchy
+from unseen import Hierarchy, Problem, Run, Solution, UnseenError
+from unseen.answers import Scorer
+from unseen.evaluation import average_hits, class_hits, harmonic_mean
 from unseen.methods import get_method, make_method, method_names
-from unseen.methods.base import Problem, Solution
-from unseen.networks.features import SeenFeatures
-from unseen.util.errors import UnseenError
-from unseen.util.run import Run
-from unseen.vectors.class_vectors import ClassVectors
+from unseen.networks import SeenFeatures
+from unseen.vectors import ClassVectors
 from unseen_lab.methods.photo_classes import PhotoClasses
 from unseen_lab.tables.levels import FOLDER, tomllib
+from unseen_lab.tables.table import Table, figure
 
 logger = logging.getLogger(__name__)
 FIGURES = ("T1", "u", "s", "H")
@@ -104,7 +102,7 @@ class Dataset:
             return average_hits(photos, sums, (1,))["class"]["hit@1"]
 
         t1, u, s = accuracy("test_unseen", unseen), accuracy("test_unseen", nodes), accuracy("test_seen", nodes)
-        return dict(zip(FIGURES, (t1, u, s, round(harmonic_mean(s, u) or 0.0, DIGITS)), strict=True))
+        return dict(zip(FIGURES, (t1, u, s, round(harmonic_mean(s, u) or 0.0, 4)), strict=True))
 
 
 def discriminants(photos: SeenFeatures, classes: int) -> np.ndarray:
@@ -176,13 +174,18 @@ def find_datasets(data: Path) -> list[Path]:
     return folders
 
 
-def table_of(dataset: dict[str, Any]) -> list[list[str]]:
-    """Text cells, header first: our figures, then the published ones."""
-    cells = [[dataset["name"], *FIGURES, *(f"{figure}, published" for figure in FIGURES)]]
-    for row in dataset["rows"]:
-        figures = [part.get(figure) for part in (row["measured"], row["published"]) for figure in FIGURES]
-        cells.append([row["method"], *("–" if value is None else f"{value:.1f}" for value in figures)])
-    return cells
+def table_of(dataset: dict[str, Any]) -> Table:
+    """Our figures, then the published ones."""
+    header = [dataset["name"], *FIGURES, *(f"{name}, published" for name in FIGURES)]
+    rows = [[row["method"], *(figure(row[part].get(name)) for part in ("measured", "published") for name in FIGURES)]
+            for row in dataset["rows"]]  # fmt: skip
+    return Table(header, rows)
+
+
+def page_of(result: dict[str, Any]) -> str:
+    notes = "\n".join(f"- {note}" for note in result["notes"])
+    tables = [table_of(dataset).markdown() for dataset in result["datasets"]]
+    return "\n\n".join([f"# {result['title']}", *tables, notes, ""])
 
 
 def _load(path: Path, names: Sequence[str], optional: Sequence[str] = ()) -> dict[str, Any]:

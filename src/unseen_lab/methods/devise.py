@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 
-from unseen.methods.base import FitRecord, Problem, Solution, WordSpace
-from unseen.methods.projections import Linear
-from unseen.util.run import Run, progress
-from unseen.util.settings import AT_LEAST_1, NOT_NEGATIVE, POSITIVE
+from unseen import Problem, Run, Solution
+from unseen.methods import FitRecord, Linear, WordSpace
+from unseen.util import AT_LEAST_1, NOT_NEGATIVE, POSITIVE, progress
 from unseen_lab.methods.photo_classes import PhotoClasses, best, moments, take_step
 
 if TYPE_CHECKING:

@@ -7,10 +7,9 @@ from typing import Annotated
 
 import numpy as np
 
-from unseen.methods.base import FitRecord, Problem, Solution, WordSpace
-from unseen.methods.projections import Linear
-from unseen.util.run import Run
-from unseen.util.settings import AT_LEAST_2, POSITIVE
+from unseen import Problem, Run, Solution
+from unseen.methods import FitRecord, Linear, WordSpace
+from unseen.util import AT_LEAST_2, POSITIVE
 from unseen_lab.methods.photo_classes import PhotoClasses, Score, at_edge
 
 GRID = tuple(10.0**power for power in range(-3, 4))  # the paper's range for both ridges

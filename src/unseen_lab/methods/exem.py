@@ -8,12 +8,10 @@ from typing import Annotated, Literal
 
 import numpy as np
 
-from unseen.methods.base import FitRecord, Method, Problem, Solution, State, normalise_rows
-from unseen.methods.kin.kin import Ridges
-from unseen.methods.projections import Unit
-from unseen.util.errors import UnseenError
-from unseen.util.run import Run
-from unseen.util.settings import AT_LEAST_1, AT_LEAST_2, DECAY, POSITIVE
+from unseen import Method, Problem, Run, Solution, UnseenError
+from unseen.methods import FitRecord, State, Unit, normalise_rows
+from unseen.methods.kin import Ridges
+from unseen.util import AT_LEAST_1, AT_LEAST_2, DECAY, POSITIVE
 from unseen_lab.methods.photo_classes import PhotoClasses, Score, at_edge, best
 
 WIDTHS = (0.25, 0.5, 1.0, 2.0, 4.0)

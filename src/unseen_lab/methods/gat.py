@@ -10,12 +10,9 @@ from typing import Annotated
 import torch
 from torch import Tensor, nn
 
-from unseen.hierarchy.core import Hierarchy
-from unseen.methods.graph.adjacency import Adjacency, neighbours
-from unseen.methods.graph.layers import GraphLayer, GraphNetwork, Operator
-from unseen.methods.graph.training import GraphMethod, HiddenSettings
-from unseen.util.errors import UnseenError
-from unseen.util.settings import AT_LEAST_1
+from unseen import Hierarchy, UnseenError
+from unseen.methods.graph import Adjacency, GraphLayer, GraphMethod, GraphNetwork, HiddenSettings, Operator, neighbours
+from unseen.util import AT_LEAST_1
 
 
 def softmax_of_rows(energy: Tensor, operator: Operator) -> Tensor:

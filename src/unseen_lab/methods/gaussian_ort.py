@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 
-from unseen.methods.base import FitRecord, Method, Problem, Solution, State, normalise_rows
-from unseen.methods.projections import Unit
-from unseen.util.run import Run, progress
-from unseen.util.settings import AT_LEAST_1, NOT_NEGATIVE, POSITIVE
+from unseen import Method, Problem, Run, Solution
+from unseen.methods import FitRecord, State, Unit, normalise_rows
+from unseen.util import AT_LEAST_1, NOT_NEGATIVE, POSITIVE, progress
 from unseen_lab.methods.photo_classes import PhotoClasses, best, moments, take_step
 
 if TYPE_CHECKING:

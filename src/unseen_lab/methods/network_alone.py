@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from unseen.methods.base import FitRecord, Method, Problem, Solution, State
-from unseen.methods.projections import Append1
-from unseen.util.run import Run
+from unseen import Method, Problem, Run, Solution
+from unseen.methods import Append1, FitRecord, State
 
 
 class NetworkAlone(Method):

@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from unseen.methods.base import Problem, has_vector, normalise_rows
-from unseen.util.errors import UnseenError
+from unseen import Problem, UnseenError
+from unseen.methods import has_vector, normalise_rows
 
 CHUNK = 4096  # photos in memory at a time
 T = TypeVar("T")

@@ -8,11 +8,10 @@ from typing import Annotated, Literal
 
 import numpy as np
 
-from unseen.methods.base import FitRecord, Method, Problem, Solution, State, normalise_rows
-from unseen.methods.kin.kin import Ridges, leave_one_out
-from unseen.methods.projections import Append1, Unit
-from unseen.util.run import Run
-from unseen.util.settings import AT_LEAST_1, AT_LEAST_2, POSITIVE
+from unseen import Method, Problem, Run, Solution
+from unseen.methods import Append1, FitRecord, State, Unit, normalise_rows
+from unseen.methods.kin import Ridges, leave_one_out
+from unseen.util import AT_LEAST_1, AT_LEAST_2, POSITIVE
 from unseen_lab.methods.photo_classes import PhotoClasses, Score, at_edge
 
 SIGMAS = (0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0)

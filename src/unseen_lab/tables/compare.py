@@ -3,59 +3,50 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from unseen.bundle import Bundle
-from unseen.bundle.file import is_bundle
-from unseen.evaluation.protocol import Evaluation, evaluate, evaluate_lists
-from unseen.evaluation.table import RanksTable
+from unseen import Bundle, Evaluation, Model
+from unseen.bundle import is_bundle
+from unseen.evaluation import RanksTable, evaluate, evaluate_lists
 from unseen.methods import get_method, method_names
-from unseen.model import Model
 from unseen.photos import list_photos
-from unseen.training.calibrate import calibrate
-from unseen.training.default import DEFAULT_METHOD
-from unseen.util.safe_text import to_csv
 from unseen_lab.authors import AUTHORS_LISTS
 from unseen_lab.tables.claims import LEVEL, holm, sign_flip
-from unseen_lab.tables.levels import Level, Row
+from unseen_lab.tables.levels import Level, Row, name_of
+from unseen_lab.tables.table import MISSING, Table, figure
 from unseen_lab.tables.trainings import Trainings
 
-MISSING = "–"
+OURS = "kin"  # the default method, which all others are tested against
 NOVEL = "novel&folder"  # classes with photos that have nothing seen at or below them, as a list of candidates
 BOTH, SEEN = f"{AUTHORS_LISTS[0]}+1K", "seen"  # where seen and unseen photos compete; the seen ones among them
 LISTS = [*(candidates for spec in AUTHORS_LISTS for candidates in (spec, f"{spec}+1K")), NOVEL]
-TESTED = (*AUTHORS_LISTS, BOTH, NOVEL)
-LISTED = {NOVEL: "novel"}  # lists -> their names in tables
+TESTED = {**{spec: spec for spec in (*AUTHORS_LISTS, BOTH)}, NOVEL: "novel"}  # lists -> their names in tables
+SHOWN = {spec: name for spec, name in TESTED.items() if spec != BOTH}
 CONFIDENCE = 0.9
 RIGHT = 90.0  # per cent: where information is compared
 KINDS = ("unseen", "seen")
 HITS = ("hit@1", "hit@5")
 NEAR = {"precision@5": 1, "severity": 2, "f1": 1, "area": 3}  # hierarchical figures -> their digits
 VERDICTS = ("told", "right", "stated")
-HEADER = ["method", "bits", "unseen", "seen", *(f"{name}, {kind}" for kind in KINDS for name in VERDICTS),
-          "precision@5", "severity", "F1", "area"]  # fmt: skip
 logger = logging.getLogger(__name__)
 
 
 def compare(
     trainings: Trainings,
-    methods: Sequence[str] | None = None,
-    networks: Sequence[str] | None = None,
+    methods: Sequence[Row],
+    networks: Sequence[str],
     verdicts: bool = True,
 ) -> list[dict[str, Any]]:
     """For each method: Hit@k among novel classes and on the authors' lists with and without seen candidates, accuracy
     on seen photos, their harmonic mean and area, and what training took. Methods whose photos are missing are listed
     with the reason.
-
-    Methods are given as `parse_method` reads them; by default all. `networks` are others than the level's.
     """
-    rows, level = [parse_method(method) for method in methods or method_names()], trainings.level
-    works = [replace(trainings, level=replace(level, network=network)) for network in networks or [level.network]]
-    return [measure(work, row, verdicts) for work in works for row in rows]
+    works = [replace(trainings, level=replace(trainings.level, network=network)) for network in networks]
+    return [measure(work, row, verdicts) for work in works for row in methods]
 
 
 def measure(trainings: Trainings, row: Row, verdicts: bool = True) -> dict[str, Any]:
@@ -126,7 +117,8 @@ def _calibrated(trainings: Trainings, row: Row) -> Model:
     if not is_bundle(place):
         model = Model(bundle, device=trainings.device)
         logger.info("  calibrating %s", row.label)
-        calibrate(model, trainings.store(model, trainings.level.seen_train)).save(place, overwrite=True)
+        model.calibrate(trainings.store(model, trainings.level.seen_train))
+        model.save(place, overwrite=True)
     return Model(Bundle.load(place, verify=False), device=trainings.device)
 
 
@@ -144,56 +136,49 @@ def _bits_at(curve: np.ndarray, right: float) -> float | None:
     return None if rates[-1] < right else round(float(np.interp(right, rates, curve[:, 1])), 2)
 
 
-def parse_method(text: str) -> Row:
-    """`dgp`, `dgp:glove+text` with other class vectors than the level's, or `module:Class[:vectors]`, your own."""
-    name, _, vectors = text.partition(":")
-    if vectors and name not in method_names():
-        kind, _, vectors = vectors.partition(":")
-        name = f"{name}:{kind}"
-    get_method(name)  # or an error
-    return Row(name, name, vectors=vectors or None)
-
-
-def table(rows: Sequence[dict[str, Any]], average: str = "class") -> list[list[str]]:
-    """Text cells, header first. Seen, unseen, H and AUSUC are Hit@1 over 2-hops+1K, always averaged over classes."""
-    networks = {row["network"] for row in rows if "left_out" not in row}
-    header = ["method", "vectors", *(["network"] if len(networks) > 1 else []), "epochs", "photos"]
-    for spec in (*AUTHORS_LISTS, NOVEL):
-        header += [f"{LISTED.get(spec, spec)} @1", f"{LISTED.get(spec, spec)} @5"]
+def table(rows: Sequence[dict[str, Any]], average: str = "class") -> Table:
+    """Seen, unseen, H and AUSUC are Hit@1 over 2-hops+1K, always averaged over classes."""
+    several = _has_networks(rows)
+    header = ["method", "vectors", *(["network"] if several else []), "epochs", "photos"]
+    header += [f"{name} @{hit[4:]}" for name in SHOWN.values() for hit in HITS]
     header += [f"{spec}+1K @1" for spec in AUTHORS_LISTS] + ["seen", "unseen", "H", "AUSUC", "seconds"]
-    cells = [header]
+    cells = []
     for row in rows:
         if "left_out" in row:
             cells.append([row["method"], row["left_out"]] + [""] * (len(header) - 2))
             continue
-        line = [row["method"], row["vectors"], *([row["network"]] if len(networks) > 1 else [])]
-        line.append(str(row["epochs"] or MISSING))
-        line.append(f"{row['photos']:,}" if row.get("photos") else MISSING)  # that it learned from
-        for spec in (*AUTHORS_LISTS, NOVEL):
-            line += [_number(row[spec][average].get(hit)) for hit in HITS]
-        line += [_number(row[f"{spec}+1K"][average].get("hit@1")) for spec in AUTHORS_LISTS]
-        both: dict[str, float] = row.get("generalised") or {}
-        line += [_number(both.get(key)) for key in ("seen", "unseen", "harmonic")]
-        line += [_number(both.get("ausuc"), 3), _number(row["seconds"])]
-        cells.append(line)
-    return cells
+        both = row.get("generalised") or {}
+        cells.append([
+            *_names(row, several),
+            str(row["epochs"] or MISSING),
+            f"{row['photos']:,}" if row.get("photos") else MISSING,  # that it learned from
+            *(figure(row[spec][average].get(hit)) for spec in SHOWN for hit in HITS),
+            *(figure(row[f"{spec}+1K"][average].get("hit@1")) for spec in AUTHORS_LISTS),
+            *(figure(both.get(key)) for key in ("seen", "unseen", "harmonic")),
+            figure(both.get("ausuc"), 3),
+            figure(row["seconds"]),
+        ])  # fmt: skip
+    return Table(header, cells, words=2)
 
 
-def markdown(cells: Sequence[Sequence[str]]) -> str:
-    lines = ["| " + " | ".join(row) + " |" for row in cells]
-    return "\n".join([lines[0], "|:---|:---|" + "---:|" * (len(cells[0]) - 2), *lines[1:]])
+def _has_networks(rows: Sequence[dict[str, Any]]) -> bool:
+    return len({row["network"] for row in rows if "left_out" not in row}) > 1
+
+
+def _names(row: dict[str, Any], several: bool) -> list[str]:
+    return [row["method"], row["vectors"], *([row["network"]] if several else [])]
 
 
 def page(
-    rows: Sequence[dict[str, Any]], average: str, trainings: Trainings, asked: Sequence[str], networks: Sequence[str]
+    rows: Sequence[dict[str, Any]], average: str, trainings: Trainings, methods: Sequence[Row], networks: Sequence[str]
 ) -> str:
     """The table as a Markdown page that says what it shows and how it was made."""
     level, lengths = trainings.level, trainings.lengths
     coverage = next((row["coverage"] for row in rows if "left_out" not in row), {})
-    covered = [f"{spec} {classes:,} of {listed:,} classes, {images:,} photos"
-               for spec, (classes, listed, images) in coverage.items() if "+" not in spec]  # fmt: skip
-    covered = [text.replace(NOVEL, LISTED[NOVEL]) for text in covered]
-    chosen = "" if list(asked) == method_names() else f" --methods {','.join(asked)}"
+    covered = [f"{SHOWN[spec]} {classes:,} of {listed:,} classes, {images:,} photos"
+               for spec, (classes, listed, images) in coverage.items() if spec in SHOWN]  # fmt: skip
+    asked = list(map(name_of, methods))
+    chosen = "" if asked == method_names() else f" --methods {','.join(asked)}"
     chosen += "" if list(networks) == [level.usual_parts["network"]] else f" --network {','.join(networks)}"
     chosen += "" if all("verdict" in row for row in rows if "left_out" not in row) else " --no-verdicts"
     parts = [
@@ -208,69 +193,53 @@ def page(
         + _learned_from(level),
         f"Made by `unseen compare --photos DIR --epochs {lengths.epochs} --gcnz-epochs {lengths.gcnz_epochs}{chosen} "
         "--markdown FILE`. The paper trains its graph networks for 3,000 epochs.",
-        markdown(table(rows, average)),
+        table(rows, average).markdown(),
         *_tests(rows),
         *_verdicts(rows),
     ]
     return "\n\n".join(parts) + "\n"
 
 
-def by_class_csv(rows: Sequence[dict[str, Any]]) -> str:
-    """A CSV file: Hit@1 and Hit@5 of every class on every tested list, a column for each row and k. All averages and
-    tests of the page can be computed from it, without photos."""
-    return to_csv(_by_class_lines(rows))
-
-
-def _by_class_lines(rows: Sequence[dict[str, Any]]) -> Iterator[list[str]]:
+def paired_tests(rows: Sequence[dict[str, Any]], hit: str = "hit@1") -> Table:
+    """The default method minus each other row of its network, on every list, with p in brackets."""
     measured = [row for row in rows if row.get("by_class")]
-    names = [f"{row['method']} {row['vectors']} {row['network']}" for row in measured]
-    yield ["list", "class", "photos", *(f"{name} {hit}" for name in names for hit in HITS)]
-    for spec in TESTED if measured else ():
-        for id, photos in sorted(measured[0]["by_class"][spec]["photos"].items()):
-            hits = [row["by_class"][spec][hit].get(id) for row in measured for hit in HITS]
-            yield [spec, id, str(photos), *("" if value is None else f"{value:g}" for value in hits)]
-
-
-def paired_tests(rows: Sequence[dict[str, Any]], hit: str = "hit@1") -> list[list[str]]:
-    """Text cells, header first: the default method minus each other row, on every list, with p in brackets."""
-    measured = [row for row in rows if row.get("by_class")]
-    best = {row["network"]: row for row in reversed(measured) if row["method"] == DEFAULT_METHOD}
-    pairs = [(best[row["network"]], row) for row in measured if best.get(row["network"], row) is not row]
-    tests = []
-    for one, other in pairs:
-        for spec in TESTED:
-            ours, theirs = (row["by_class"][spec][hit] for row in (one, other))
-            differences = np.array([ours[id] - theirs[id] for id in sorted(ours.keys() & theirs.keys())])
-            tests.append((float(differences.mean()), sign_flip(differences)) if len(differences) else (0.0, 1.0))
+    ours = {row["network"]: row for row in reversed(measured) if row["method"] == OURS}
+    others = [row for row in measured if ours.get(row["network"], row) is not row]
+    tests = [_paired_test(ours[row["network"]], row, spec, hit) for row in others for spec in TESTED]
     chances = holm([p for _, p in tests])
     shown = [f"{mean:+.1f} ({p:.3f})" if p >= LEVEL else f"**{mean:+.1f}** ({p:.3f})"
              for (mean, _), p in zip(tests, chances, strict=True)]  # fmt: skip
-    networks = len({row["network"] for row in measured}) > 1
-    cells = [["against", "vectors", *(["network"] if networks else []), *(LISTED.get(spec, spec) for spec in TESTED)]]
-    for place, (_, row) in enumerate(pairs):
-        figures = shown[place * len(TESTED) : (place + 1) * len(TESTED)]
-        cells.append([row["method"], row["vectors"], *([row["network"]] if networks else []), *figures])
-    return cells
+    several = _has_networks(measured)
+    header = ["against", "vectors", *(["network"] if several else []), *TESTED.values()]
+    figures = [shown[start : start + len(TESTED)] for start in range(0, len(shown), len(TESTED))]
+    return Table(header, [[*_names(row, several), *cells] for row, cells in zip(others, figures, strict=True)], words=2)
+
+
+def _paired_test(one: dict[str, Any], other: dict[str, Any], spec: str, hit: str) -> tuple[float, float]:
+    """The mean difference over classes, and its p."""
+    first, second = (row["by_class"][spec][hit] for row in (one, other))
+    differences = np.array([first[id] - second[id] for id in sorted(first.keys() & second.keys())])
+    return (float(differences.mean()), sign_flip(differences)) if len(differences) else (0.0, 1.0)
 
 
 def _tests(rows: Sequence[dict[str, Any]]) -> list[str]:
-    cells = paired_tests(rows)
-    if len(cells) == 1:
+    tests = paired_tests(rows)
+    if not tests.rows:
         return []
     return [
-        f"## {DEFAULT_METHOD} against every other row",
-        f"The difference of Hit@1, {DEFAULT_METHOD} minus the other, averaged over classes; in brackets p of a paired "
+        f"## {OURS} against every other row",
+        f"The difference of Hit@1, {OURS} minus the other, averaged over classes; in brackets p of a paired "
         "test over classes (signs flipped at random 10,000 times), adjusted by Holm's method for all tests of the "
         f"table. Differences with p below {LEVEL:g} are bold; the others are within chance.",
-        markdown(cells),
+        tests.markdown(),
         "The same for Hit@5:",
-        markdown(paired_tests(rows, "hit@5")),
+        paired_tests(rows, "hit@5").markdown(),
     ]
 
 
 def _verdicts(rows: Sequence[dict[str, Any]]) -> list[str]:
-    cells = verdict_table(rows)
-    if len(cells) == 1:
+    verdicts = verdict_table(rows)
+    if not verdicts.rows:
         return []
     return [
         "## Verdicts",
@@ -281,7 +250,7 @@ def _verdicts(rows: Sequence[dict[str, Any]]) -> list[str]:
         "severity of mistakes in steps up, F1 of the nodes that verdicts claim, and the area under the curve of right "
         "over informative verdicts. All with `--prior common`, as `unseen classify` answers. The network alone, its "
         "softmax summed up the hierarchy, is the baseline.",
-        markdown(cells),
+        verdicts.markdown(),
         "![Right over information](plots/verdicts.svg)",
         "Of the nodes with a given probability, how many are true: on the dotted line, probabilities are exact.",
         "![Reliability](plots/reliability.svg)",
@@ -308,19 +277,17 @@ def named_verdicts(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, Mapping
     return [(name, row["verdict"]) for name, row in zip(names, judged, strict=True)]
 
 
-def verdict_table(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
-    """Text cells, header first; bits are those at 90 % right, precision and the rest on photos of unseen classes."""
-    cells = [list(HEADER)]
+def verdict_table(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """Bits are those at 90 % right, precision and the rest on photos of unseen classes."""
+    header = ["method", "bits", *KINDS, *(f"{name}, {kind}" for kind in KINDS for name in VERDICTS),
+              "precision@5", "severity", "F1", "area"]  # fmt: skip
+    cells = []
     for name, verdict in named_verdicts(rows):
         bits, near = verdict["information@90"], verdict["unseen"]["hierarchical"]
         cells.append(
             [name if verdict["calibrated"] else f"{name}, not calibrated"]
-            + [_number(bits[key], 2) for key in ("mean", "unseen", "seen")]
-            + [_number(verdict[kind]["verdict"][name]) for kind in KINDS for name in VERDICTS]
-            + [_number(near[key], digits) for key, digits in NEAR.items()]
+            + [figure(bits[key], 2) for key in ("mean", *KINDS)]
+            + [figure(verdict[kind]["verdict"][name]) for kind in KINDS for name in VERDICTS]
+            + [figure(near[key], digits) for key, digits in NEAR.items()]
         )
-    return cells
-
-
-def _number(value: float | None, digits: int = 1) -> str:
-    return MISSING if value is None else f"{value:.{digits}f}"
+    return Table(header, cells)

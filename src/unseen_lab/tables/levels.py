@@ -8,16 +8,6 @@ A recipe is a table or figure of the paper as a TOML file. A row with `method` i
     embedded  no photos: how well the classifiers of hidden seen classes are found
 
 Figures of different levels never stand in one column.
-
-AWA2, Animals with Attributes 2 (Xian et al.), as it is distributed: folders by English name, attributes by class.
-
-    Animals_with_Attributes2/
-      JPEGImages/blue+whale/blue+whale_10001.jpg ...     50 classes
-      classes.txt                                        "5 blue+whale": number and name
-      predicate-matrix-continuous.txt                    50 rows of 85 numbers, in the order of classes.txt
-
-Ids are those that the authors of the paper give the classes, and the split is the proposed one: none of its ten test
-classes is among ImageNet's 1,000.
 """
 
 from __future__ import annotations
@@ -25,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from difflib import get_close_matches
@@ -34,12 +24,13 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from unseen.data import AWA2_CLASSES, AWA2_TEST, find_asset
-from unseen.hierarchy.core import Hierarchy
-from unseen.networks.folders import photos_folder
-from unseen.util.errors import UnseenError
-from unseen.util.files import sha256
-from unseen.util.settings import AT_LEAST_1, NOT_NEGATIVE
+from unseen import UnseenError
+from unseen.data import find_asset
+from unseen.methods import get_method, method_names
+from unseen.photos import list_classes, photos_in
+from unseen.util import AT_LEAST_1, NOT_NEGATIVE, POSITIVE
+from unseen_lab.data.attributes import FILE as ATTRIBUTES_FILE
+from unseen_lab.data.attributes import find_awa2
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -48,6 +39,7 @@ else:
 
 FOLDER = Path(__file__).parent / "recipes"
 KINDS = ("hits", "seeds", "awa2", "hop-weights", "scalability", "qualitative")
+EVERYDAY = "everyday"
 ORDER = (
     "unseen-classes", "generalised", "ablation", "seen-classes", "layers", "two-phase", "robustness", "gcnz-steps",
     "awa2", "gat", "hop-weights", "scalability", "qualitative",
@@ -80,6 +72,21 @@ class Row:
         return self.method
 
 
+def parse_method(text: str) -> Row:
+    """`dgp`, `dgp:glove+text` with other class vectors than the level's, or `module:Class[:vectors]`, your own."""
+    name, _, vectors = text.strip().partition(":")
+    if vectors and name not in method_names():
+        kind, _, vectors = vectors.partition(":")
+        name = f"{name}:{kind}"
+    get_method(name)  # or an error
+    return Row(name, name, vectors=vectors or None)
+
+
+def name_of(row: Row) -> str:
+    """What `parse_method` reads."""
+    return row.label if row.vectors is None else f"{row.label}:{row.vectors}"
+
+
 @dataclass(frozen=True)
 class Recipe:
     name: str
@@ -99,10 +106,10 @@ class Recipe:
 
 
 def load_recipe(name: str) -> Recipe:
-    if name not in ORDER:
+    if name not in (*ORDER, EVERYDAY):
         close = get_close_matches(name, ORDER, n=1)
         hint = f" Did you mean {close[0]}?" if close else ""
-        raise UnseenError(f"no table named {name!r}.{hint} There are: {', '.join(ORDER)}, everyday, xlsa17, and all")
+        raise UnseenError(f"no table named {name!r}.{hint} There are: {', '.join(ORDER)}, {EVERYDAY}, xlsa17, and all")
     raw: dict[str, Any] = tomllib.loads((FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
     study = raw.pop("study", False)
     rows = tuple(Row(**row, study=study) for row in raw.pop("rows", []))
@@ -129,7 +136,7 @@ class Lengths:
     finetune_epochs: int
     study_epochs: int  # of stage 1, in a study
     finetune_batch: int = 64
-    finetune_rate: float | None = 1e-4  # None: chosen for the network
+    finetune_rate: float | None = 1e-4  # None: the network's, see `trainings.RATES`
     finetune_scale: float = 1.0
     finetune_freeze: int = 0  # stages of the network that stay as they are; -1: all but the last one
     finetune_studies: bool = True  # or their rows are compared after stage 1
@@ -145,6 +152,7 @@ class OtherLengths:
         study_epochs: Epochs of the graph networks whose variants are compared; as epochs.
         finetune_epochs: Epochs of stage 2: 20 at the paper's level, else 3. 0: no stage 2.
         finetune_batch: Photos a step of stage 2, of all processes.
+        finetune_rate: Learning rate of stage 2: 1e-4 at the paper's level, else the network's.
         finetune_scale: Factor of stage 2's logits: 1 at the paper's level, else 3.
         finetune_freeze: Stages that stage 2 leaves: 0 at the paper's level, else all but the last (-1).
     """
@@ -154,6 +162,7 @@ class OtherLengths:
     study_epochs: Annotated[int | None, AT_LEAST_1] = None
     finetune_epochs: Annotated[int | None, NOT_NEGATIVE] = None
     finetune_batch: Annotated[int | None, AT_LEAST_1] = None
+    finetune_rate: Annotated[float | None, POSITIVE] = None
     finetune_scale: float | None = None
     finetune_freeze: int | None = None
 
@@ -164,7 +173,7 @@ class OtherLengths:
 
 
 # A few thousand photos are some hundred steps, not the paper's 400,000: too few to teach the whole network, enough for
-# its last stage. Chosen on a part of the seen photos, by benchmarks/finetune_effect.py; the rate for each network.
+# its last stage. Chosen on a part of the seen photos: docs/results/finetuning.md.
 FEW_PHOTOS: dict[str, Any] = {"finetune_epochs": 3, "finetune_batch": 16, "finetune_rate": None, "finetune_scale": 3.0,
                               "finetune_freeze": -1, "finetune_studies": False}  # fmt: skip
 LENGTHS = {
@@ -241,7 +250,7 @@ def find_level(
     level = _find(photos, imagenet_21k, imagenet_1k, awa2 is not None)
     if awa2 is None:
         return level
-    attributes = awa2.resolve() if (awa2 / ATTRIBUTES).is_file() else None
+    attributes = awa2.resolve() if (awa2 / ATTRIBUTES_FILE).is_file() else None
     return replace(level, awa2=find_awa2(awa2).resolve(), attributes=attributes)
 
 
@@ -273,8 +282,6 @@ def _level(name: str, has_lists: bool, *folders: Path | None) -> Level:
 
 def link_some(folder: Path, place: Path, count: int, seed: int = 0) -> Path:
     """`place`/<class id>/ with links to `count` photos of random classes; only the folders of these are listed."""
-    from unseen.photos import list_classes, photos_in
-
     random = np.random.default_rng(seed)
     ids = random.permutation(list_classes(folder))[:count]
     each = -(-count // len(ids))
@@ -285,47 +292,3 @@ def link_some(folder: Path, place: Path, count: int, seed: int = 0) -> Path:
         with suppress(FileExistsError):  # from an earlier run, or another process
             os.symlink(photo.resolve(), link)
     return place
-
-
-ATTRIBUTES = "predicate-matrix-continuous.txt"
-
-
-def find_awa2(folder: str | Path) -> Path:
-    """The folder of AWA2's photos in what a user names, or an error."""
-    photos = photos_folder(folder)
-    if not any((photos / name).is_dir() for name in AWA2_TEST):
-        lack = "there is no folder of a test class, such as JPEGImages/blue+whale"
-        raise UnseenError(f"{folder}: is not AWA2 as it is distributed: {lack}")
-    return photos
-
-
-class Attributes:
-    """AWA2's 85 attributes, from its folder, as vectors of its 50 classes; those of all others are 0."""
-
-    name = "attributes"
-
-    def __init__(self, folder: str | Path):
-        folder = Path(folder)
-        try:
-            lines = (folder / "classes.txt").read_text(encoding="utf-8").splitlines()
-            matrix = np.loadtxt(folder / ATTRIBUTES, dtype=np.float32, ndmin=2)
-        except (OSError, ValueError) as error:
-            raise UnseenError(f"{folder}: AWA2's attributes cannot be read ({error})") from None
-        names = [line.split()[-1] for line in lines if line.strip()]
-        if len(names) != len(matrix) or not set(names) <= AWA2_CLASSES.keys():
-            raise UnseenError(
-                f"{folder}: classes.txt names {len(names)} classes, {ATTRIBUTES} has {len(matrix)} rows: "
-                "one row is expected for each of AWA2's classes"
-            )
-        unknown = matrix < 0  # AWA2 writes -1 where nobody was asked
-        self._vectors = {AWA2_CLASSES[name]: row for name, row in zip(names, np.where(unknown, 0, matrix), strict=True)}
-        self.dim = matrix.shape[1]
-        self.provenance = {
-            "kind": "attributes", "name": self.name, "source": ATTRIBUTES, "sha256": sha256(folder / ATTRIBUTES),
-            "mode": "by id", "dim": self.dim,
-        }  # fmt: skip
-
-    def encode(self, hierarchy: Hierarchy, rows: Sequence[int] | np.ndarray | None = None) -> np.ndarray:
-        chosen = hierarchy.ids if rows is None else [hierarchy.ids[int(row)] for row in rows]
-        nothing = np.zeros(self.dim, np.float32)
-        return np.stack([self._vectors.get(id, nothing) for id in chosen])

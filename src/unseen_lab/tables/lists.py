@@ -14,16 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from unseen.answers.choice import ListScorer, expect
-from unseen.answers.prior import UNIFORM
-from unseen.answers.scores import Scorer
-from unseen.bundle import Bundle
-from unseen.bundle.teach import Photos, teach
-from unseen.methods.base import normalise_rows
-from unseen.naming.candidates import resolve_candidates
+from unseen import Bundle, Model, UnseenError
+from unseen.answers import UNIFORM, ListScorer, Scorer, expect
+from unseen.bundle import teach
+from unseen.methods import normalise_rows
 from unseen.networks import Features
-from unseen.util.errors import UnseenError
-from unseen_lab.tables.compare import MISSING, markdown, parse_method
+from unseen_lab.tables.levels import Row, name_of
+from unseen_lab.tables.table import Table, figure
 from unseen_lab.tables.trainings import Trainings
 
 METHODS = ("kin", "dgp")
@@ -44,7 +41,7 @@ class NewClasses:
 
     @classmethod
     def read(cls, bundle: Bundle, store: Features) -> NewClasses:
-        novel = {bundle.ids[row] for row in resolve_candidates(bundle, "novel")}
+        novel = {bundle.ids[row] for row in Model(bundle).candidates("novel")}
         ids = [id for id, photos in store.classes().items() if photos and id in novel]
         if not ids:
             raise UnseenError(f"{store.path}: has no photo of a class that is new to {bundle.network.name}")
@@ -67,13 +64,12 @@ class NewClasses:
         return np.concatenate(parts), np.repeat(np.arange(len(parts)), [len(part) for part in parts])
 
 
-def measure_lists(trainings: Trainings, methods: Sequence[str] = METHODS, draws: int = DRAWS) -> dict[str, Any]:
+def measure_lists(trainings: Trainings, methods: Sequence[Row], draws: int = DRAWS) -> dict[str, Any]:
     """{"classes", "photos", "draws", "rows": [{"method", "taught", "length", "hit@1", "hit@5"}]}, in per cent, averaged
     over classes and draws. The longest list holds every class, most of which have too few photos to be taught."""
-    rows_by_name = {name: parse_method(name) for name in methods}
-    bundles = {name: trainings.bundle(row) for name, row in rows_by_name.items()}
-    first = next(iter(rows_by_name.values()))
-    everything = NewClasses.read(bundles[methods[0]], trainings.store(trainings.model(first), trainings.level.unseen))
+    bundles = {name_of(row): trainings.bundle(row) for row in methods}
+    first = trainings.model(methods[0])
+    everything = NewClasses.read(first.bundle, trainings.store(first, trainings.level.unseen))
     figures: dict[tuple[str, int, int], list[np.ndarray]] = {}
     pool = everything.with_photos(TAUGHT[-1] + 1)
     lengths = [length for length in LENGTHS if length <= len(pool.ids)]
@@ -93,7 +89,7 @@ def measure_lists(trainings: Trainings, methods: Sequence[str] = METHODS, draws:
         for mean in [np.mean(hits, axis=0).round(1).tolist()]
     ]
     counts = {"classes": len(everything.ids), "photos": len(truth), "pool": len(pool.ids), "draws": draws}
-    return counts | {"rows": rows, "reliability": measure_reliability(bundles[methods[0]], everything, draws)}
+    return counts | {"rows": rows, "reliability": measure_reliability(first.bundle, everything, draws)}
 
 
 def measure_reliability(bundle: Bundle, new: NewClasses, draws: int) -> list[dict[str, float]]:
@@ -129,10 +125,10 @@ def score_all(
 ) -> Iterator[tuple[str, np.ndarray]]:
     """(name, scores of the photos over the new classes) of each method taught with the first photos, and of their
     means alone."""
-    given = {id: Photos(features[:taught], [f"{id}/{n}" for n in range(taught)])
+    given = {id: teach.Photos(features[:taught], [f"{id}/{n}" for n in range(taught)])
              for id, features in zip(new.ids, new.features, strict=True)}  # fmt: skip
     for name, bundle in bundles.items():
-        grown = teach(bundle, given) if taught else bundle
+        grown = teach.teach(bundle, given) if taught else bundle
         rows = grown.hierarchy.indices(new.ids)
         scorer = Scorer(grown, np.sort(rows))
         scores = np.full((len(photos), len(grown)), -np.inf, np.float32)
@@ -166,27 +162,26 @@ def hits_in_lists(scores: np.ndarray, truth: np.ndarray, length: int) -> np.ndar
 # -- the page ----------------------------------------------------------------------------------------------------------
 
 
-def list_table(result: dict[str, Any], hit: str = "hit@1") -> list[list[str]]:
-    """Text cells, header first: a line for each number of photos and method, a column for each length."""
+def list_table(result: dict[str, Any], hit: str = "hit@1") -> Table:
+    """A line for each number of photos and method, a column for each length."""
     cell = {(row["taught"], row["method"], row["length"]): row[hit] for row in result["rows"]}
     lengths = sorted({row["length"] for row in result["rows"]})
     lines = dict.fromkeys((row["taught"], row["method"]) for row in result["rows"])
-    cells = [["photos of each", "method", *map(str, lengths)]]
-    for taught, method in lines:
-        hits = [cell.get((taught, method, length)) for length in lengths]
-        cells.append([str(taught or "none"), method, *(MISSING if value is None else f"{value:.1f}" for value in hits)])
-    return cells
+    rows = [[str(taught or "none"), method, *(figure(cell.get((taught, method, length))) for length in lengths)]
+            for taught, method in lines]  # fmt: skip
+    return Table(["photos of each", "method", *map(str, lengths)], rows, words=2)
 
 
-def reliability_table(result: dict[str, Any]) -> list[list[str]]:
+def reliability_table(result: dict[str, Any]) -> Table:
     header = ["length of the list", "stated", "right", "expected", "none, stated", "none, in fact"]
     keys = ("length", *RELIABILITY_FIGURES)
-    return [header, *([f"{row[key]:g}" for key in keys] for row in result["reliability"])]
+    return Table(header, [[f"{row[key]:g}" for key in keys] for row in result["reliability"]])
 
 
-def list_page(result: dict[str, Any], trainings: Trainings, methods: Sequence[str]) -> str:
+def list_page(result: dict[str, Any], trainings: Trainings, methods: Sequence[Row]) -> str:
     """The tables as a Markdown page that says what they show and how they were made."""
-    chosen = "" if tuple(methods) == METHODS else f" --methods {','.join(methods)}"
+    names = tuple(map(name_of, methods))
+    chosen = "" if names == METHODS else f" --methods {','.join(names)}"
     chosen += "" if result["draws"] == DRAWS else f" --draws {result['draws']}"
     longest = max(row["length"] for row in result["rows"])
     parts = [
@@ -194,14 +189,14 @@ def list_page(result: dict[str, Any], trainings: Trainings, methods: Sequence[st
         "You name the classes, and the answer is one of them: how often is it right? Hit@1 in per cent by the length "
         "of the list and the photos taught for each class. All classes are new: nothing at or below them was shown "
         "to the network. *nearest mean* knows no names; it compares a photo with the mean of those that were taught.",
-        markdown(list_table(result)),
+        list_table(result).markdown(),
         "![Hit@1 by length of the list](plots/lists.svg)",
         "The right class is among the first five (Hit@5):",
-        markdown(list_table(result, "hit@5")),
+        list_table(result, "hit@5").markdown(),
         "Do the probabilities hold? In lists drawn from every second of these classes, the mean probability of the "
         "first label, how often it is right, what `unseen expect` says before any photo, and the mean probability of "
         "*none of these* where half of the photos show another class:",
-        markdown(reliability_table(result)),
+        reliability_table(result).markdown(),
         f"Network {trainings.level.network}, {result['classes']} new classes, {result['photos']:,} photos. Lists are "
         f"drawn from the {result['pool']} classes with at least {TAUGHT[-1] + 1} photos, and the photos to teach from "
         f"these; the others are tested. Means over {result['draws']} draws and over classes. The list of {longest} "

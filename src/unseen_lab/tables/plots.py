@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from unseen.util.errors import UnseenError
-from unseen.util.names import how_to_install
+from unseen import UnseenError
+from unseen.util import how_to_install
 
 COLOURS = {"DGP": "#b5179e", "SGCN": "#4361ee", "GCNZ": "#4cc9f0", "GAT": "#2a9d8f", "kin": "#f77f00",
            "structural": "#6c757d", "ConSE": "#bc6c25", "SYNC": "#a3b18a", "EXEM": "#588157"}  # fmt: skip

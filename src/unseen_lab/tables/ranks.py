@@ -19,10 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from unseen.evaluation.metrics import average_hits, class_hits, harmonic_mean
-from unseen.evaluation.table import NEVER
-from unseen.util.errors import UnseenError
-from unseen.util.safe_text import csv_text, to_csv
+from unseen import UnseenError
+from unseen.evaluation import NEVER, average_hits, class_hits, harmonic_mean
+from unseen.util import csv_text, to_csv
 from unseen_lab.tables.compare import BOTH, HITS, LISTS, SEEN, TESTED
 
 HEAD = {"method": str, "vectors": str, "network": str, "epochs": int, "photos": int, "seconds": float}
@@ -47,36 +46,33 @@ def _cells(ranks: dict[str, Any]) -> list[str]:
     return ["" if greater == NEVER else f"{greater}+{equal}" if equal else str(greater) for greater, equal in pairs]
 
 
-def read_ranks(path: str | Path) -> list[dict[str, Any]]:
+def read_ranks(path: Path) -> list[dict[str, Any]]:
     """The rows of the comparison again, with all that its table and tests are made of but AUSUC and verdicts."""
-    path = Path(path)
     try:
-        lines = list(csv.reader(io.StringIO(gzip.decompress(path.read_bytes()).decode())))
-        heads, lines = lines[: len(HEAD)], lines[len(HEAD) :]
-        if [line[0] for line in heads] != list(HEAD) or len({len(line) for line in (*heads, *lines)}) != 1:
-            raise ValueError("its first lines are others")
-        heads = {key: [kind(csv_text(cell)) if cell else None for cell in line[2:]]
-                 for (key, kind), line in zip(HEAD.items(), heads, strict=True)}  # fmt: skip
-        places: dict[str, list[int]] = defaultdict(list)
-        for place, line in enumerate(lines):
-            places[line[0]].append(place)
-        classes = np.array([line[1] for line in lines])
-        columns = [_ranks([line[2 + column] for line in lines]) for column in range(len(heads["method"]))]
+        heads, classes, columns = _parse(gzip.decompress(path.read_bytes()).decode())
+    except (ValueError, EOFError, IndexError, zlib.error, gzip.BadGzipFile, csv.Error):
+        raise UnseenError(f"{path}: not the ranks that `unseen compare --markdown` writes") from None
     except OSError as error:
-        if not isinstance(error, gzip.BadGzipFile):
-            raise UnseenError(f"{path}: {error.strerror}") from None
-        raise _no_ranks(path) from None
-    except (ValueError, EOFError, IndexError, zlib.error, csv.Error):
-        raise _no_ranks(path) from None
-    lacking = {*LISTS} - places.keys()
-    if lacking:
-        raise UnseenError(f"{path} has no ranks on {', '.join(sorted(lacking))}")
-    return [_row({key: values[column] for key, values in heads.items()}, places, classes, ranks)
-            for column, ranks in enumerate(columns)]  # fmt: skip
+        raise UnseenError(f"{path}: {error.strerror}") from None
+    if lacking := sorted({*LISTS} - classes.keys()):
+        raise UnseenError(f"{path} has no ranks on {', '.join(lacking)}")
+    return [_row(head, classes, ranks) for head, ranks in zip(heads, columns, strict=True)]
 
 
-def _no_ranks(path: Path) -> UnseenError:
-    return UnseenError(f"{path}: not the ranks that `unseen compare --markdown` writes")
+def _parse(text: str) -> tuple[list[dict[str, Any]], dict[str, tuple[list[int], np.ndarray]], list[np.ndarray]]:
+    """The HEAD of each row of the comparison; the lines of each list and their classes; the ranks of each row."""
+    lines = list(csv.reader(io.StringIO(text)))
+    top, lines = lines[: len(HEAD)], lines[len(HEAD) :]
+    if [line[0] for line in top] != list(HEAD) or len({len(line) for line in (*top, *lines)}) != 1:
+        raise ValueError("its first lines are others")
+    columns = list(zip(*top, strict=True))[2:]
+    heads = [{key: HEAD[key](csv_text(cell)) if cell else None for key, cell in zip(HEAD, column, strict=True)}
+             for column in columns]  # fmt: skip
+    listed: dict[str, list[int]] = defaultdict(list)
+    for number, line in enumerate(lines):
+        listed[line[0]].append(number)
+    classes = {spec: (of, np.array([lines[number][1] for number in of])) for spec, of in listed.items()}
+    return heads, classes, [_ranks([line[2 + column] for line in lines]) for column in range(len(heads))]
 
 
 def _ranks(cells: Sequence[str]) -> np.ndarray:
@@ -85,19 +81,19 @@ def _ranks(cells: Sequence[str]) -> np.ndarray:
     return np.array([(int(greater or NEVER), int(equal or 0)) for greater, _, equal in parts]).reshape(-1, 2)
 
 
-def _row(head: dict[str, Any], places: dict[str, list[int]], classes: np.ndarray, ranks: np.ndarray) -> dict[str, Any]:
+def _row(head: dict[str, Any], classes: dict[str, tuple[list[int], np.ndarray]], ranks: np.ndarray) -> dict[str, Any]:
     row: dict[str, Any] = {**head, "coverage": {}, "by_class": {}}
-    for spec, of in places.items():
-        labels, photos, sums = class_hits(classes[of], ranks[of, 0], ranks[of, 1], KS)
+    for spec, (of, ids) in classes.items():
+        labels, photos, sums = class_hits(ids, ranks[of, 0], ranks[of, 1], KS)
         row[spec] = average_hits(photos, sums, KS)
         row["coverage"][spec] = [len(labels), None, int(photos.sum())]
         if spec in TESTED:
-            shares, ids = 100 * sums / photos[:, None], labels.tolist()
-            by_class: dict[str, Any] = {"photos": dict(zip(ids, photos.tolist(), strict=True))}
-            row["by_class"][spec] = by_class | {
-                hit: dict(zip(ids, shares[:, k].tolist(), strict=True)) for k, hit in enumerate(HITS)
+            shares = 100 * sums / photos[:, None]
+            figures = {"photos": photos, **{hit: shares[:, k] for k, hit in enumerate(HITS)}}
+            row["by_class"][spec] = {
+                key: dict(zip(labels.tolist(), values.tolist(), strict=True)) for key, values in figures.items()
             }
-    if SEEN in places:
+    if SEEN in classes:
         seen, unseen = (row[spec]["class"]["hit@1"] for spec in (SEEN, BOTH))
         row["generalised"] = {"seen": seen, "unseen": unseen, "harmonic": harmonic_mean(seen, unseen)}
     return row

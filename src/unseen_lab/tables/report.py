@@ -1,6 +1,6 @@
 """A report from saved results: tables, plots and the paper's claims, as a Markdown page.
 
-Made again at any time without running anything: `unseen report WORK --out DIR`.
+Made again at any time without running anything: `unseen reproduce --report DIR`.
 """
 
 from __future__ import annotations
@@ -8,14 +8,15 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from unseen.util.errors import UnseenError
-from unseen.util.files import write_atomically
+from unseen import UnseenError
+from unseen.util import write_atomically
 from unseen_lab.tables.claims import HOW, check_claims
 from unseen_lab.tables.levels import LENGTHS, ORDER, Level
+from unseen_lab.tables.table import MISSING, Table, figure
 
 LEVELS = {
     "paper": "ImageNet-21K and ImageNet-1k photos, ResNet-50, GloVe 300-d: the paper's own setting.",
@@ -25,7 +26,6 @@ LEVELS = {
     "embedded": "no photos. A fifth of the seen classes is hidden from the training, and a hit is when a hidden "
     "class's known classifier is most like its own prediction among those of all hidden classes.",
 }
-MISSING = "–"
 PLACES = {"unseen-classes": ("hit-curves", "training"), "hop-weights": ("hop-weights",)}  # table -> its plots
 
 
@@ -111,23 +111,14 @@ def _plots(names: Sequence[str]) -> list[str]:
     return [f"![{name}](plots/{name}.svg)" for name in names]
 
 
-def _line(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|").replace(" *", " \\*") for cell in cells) + " |"
-
-
-def as_markdown(table: Table) -> str:
-    align = "|:---|" + "---:|" * (len(table.header) - 1)
-    return "\n".join([_line(table.flat_header("<br>")), align, *map(_line, table.rows)])
-
-
 def _photo(photo: dict, pictures: dict[str, str]) -> list[str]:
     """The labels that each model gave to one photo, best first; the right one in bold."""
     columns = [[f"**{label['name']}**" if label["id"] == photo["id"] else label["name"] for label in answer["labels"]]
                for answer in photo["answers"]]  # fmt: skip
     header = [answer["label"] for answer in photo["answers"]]
-    lines = [_line(header), "|" + ":---|" * len(header), *(_line(cells) for cells in zip(*columns, strict=False))]
+    labels = Table(header, list(zip(*columns, strict=False)), words=len(header))
     name, picture = photo["name"], pictures.get(photo["photo"])
-    return [f"**{name}** ({photo['id']})", *([f"![{name}]({picture})"] if picture else []), "\n".join(lines)]
+    return [f"**{name}** ({photo['id']})", *([f"![{name}]({picture})"] if picture else []), labels.markdown()]
 
 
 BEYOND = (
@@ -173,12 +164,11 @@ def _circumstances(made_with: dict[str, Any], tables: dict[str, dict]) -> list[s
 
 
 def rate_of(made_with: dict[str, Any], tables: dict[str, dict]) -> str:
-    """The learning rate of stage 2, and whether it was chosen."""
+    """The learning rate of stage 2, from the rows that were finetuned where the level has none of its own."""
     if made_with["finetune_rate"] is not None:
         return f"learning rate {made_with['finetune_rate']:g}"
     rates = {row.get("finetune_rate") for result in tables.values() for row in result.get("rows", [])} - {None}
-    shown = ", ".join(f"{rate:g}" for rate in sorted(rates))
-    return f"learning rate {shown} (chosen on photos of seen classes)" if shown else "a learning rate to be chosen"
+    return f"learning rate {', '.join(f'{rate:g}' for rate in sorted(rates)) or 'by network'}"
 
 
 def command(made_with: dict[str, Any]) -> str:
@@ -206,7 +196,7 @@ def _section(name: str, result: dict, plots: list[str], pictures: dict[str, str]
         parts.append("**Unfinished**: some rows are not trained yet.")
     if "left_out" in result:
         parts.append(f"**Left out.** {result['left_out']}")
-    parts += map(as_markdown, tables_of(result))
+    parts += [table.markdown() for table in tables_of(result)]
     parts += [part for photo in result.get("photos", []) for part in _photo(photo, pictures)]
     parts += _plots([plot for plot in PLACES.get(name, ()) if plot in plots])
     notes = [*result["notes"], *_short(result)]
@@ -250,23 +240,6 @@ def coverage_of(result: dict) -> str:
     return "Coverage: " + "; ".join(parts) + "."
 
 
-@dataclass(frozen=True)
-class Table:
-    """Our figures, averaged over images and over classes, beside the published ones, as text.
-
-    Columns stand in named groups: (name, how many); a group without a name has no heading of its own.
-    """
-
-    groups: Sequence[tuple[str, int]]
-    header: Sequence[str]
-    rows: Sequence[Sequence[str]]
-
-    def flat_header(self, joint: str) -> list[str]:
-        """One line of headings: group and column joined."""
-        names = [name for name, count in self.groups for _ in range(count)]
-        return [f"{name}{joint}{column}" if name else column for name, column in zip(names, self.header, strict=True)]
-
-
 def tables_of(result: dict[str, Any]) -> list[Table]:
     """The tables of a result; none where it was left out or consists of photos."""
     if "left_out" in result or result["kind"] == "qualitative":
@@ -278,24 +251,21 @@ def tables_of(result: dict[str, Any]) -> list[Table]:
 def _hits(result: dict) -> list[Table]:
     """A table for each list of candidates. AWA2's published figures are class averages, the others image averages."""
     if result["level"] == "embedded":
-        return [_hidden(result)]
+        header = ["method", "epochs", "hidden classes @1", "hidden classes @5"]
+        rows = [[_label(row), _epochs(row), *(_figure(row, "hidden", "class", hit) for hit in ("hit@1", "hit@5"))]
+                for row in result["rows"] if "method" in row]  # fmt: skip
+        return [Table(header, rows)]
     hits = [f"hit@{k}" for k in result["hits"]]
-    columns = [hit.removeprefix("hit") for hit in hits]
-    tables = []
-    for key in result["candidates"]:
-        rows = []
-        for row in result["rows"]:
-            figures = [_figure(row, key, average, hit) for average in ("image", "class") for hit in hits]
-            rows.append([_label(row), _epochs(row), *figures, *_published(row, key, len(hits))])
-        groups = [("", 2), *((name, len(hits)) for name in ("images", "classes", "paper"))]
-        tables.append(Table(groups, [key, "epochs", *columns * 3], rows))
-    return tables
-
-
-def _hidden(result: dict) -> Table:
-    rows = [[_label(row), _epochs(row), *(_figure(row, "hidden", "class", hit) for hit in ("hit@1", "hit@5"))]
-            for row in result["rows"] if "method" in row]  # fmt: skip
-    return Table([("", 2), ("hidden classes", 2)], ["method", "epochs", "@1", "@5"], rows)
+    header = [f"{group} {hit[3:]}" for group in ("images", "classes", "paper") for hit in hits]
+    return [
+        Table([key, "epochs", *header], [
+            [_label(row), _epochs(row)]
+            + [_figure(row, key, average, hit) for average in ("image", "class") for hit in hits]
+            + _published(row, key, len(hits))
+            for row in result["rows"]
+        ])
+        for key in result["candidates"]
+    ]  # fmt: skip
 
 
 def _label(row: dict) -> str:
@@ -310,26 +280,24 @@ def _epochs(row: dict) -> str:
 
 def _figure(row: dict, key: str, average: str, hit: str) -> str:
     value, spread = (row.get(part, {}).get(key, {}).get(average, {}).get(hit) for part in ("measured", "deviation"))
-    return MISSING if value is None else _with_spread(value, spread)
+    return _with_spread(value, spread)
 
 
 def _published(row: dict, key: str, count: int) -> list[str]:
-    values = row["published"].get(key)
-    if values is None:
-        return [MISSING] * count
+    values = row["published"].get(key) or [None] * count
     spreads = row.get("published_deviation", {}).get(key) or [None] * len(values)
     return [_with_spread(value, spread) for value, spread in zip(values, spreads, strict=True)]
 
 
-def _with_spread(value: float, spread: float | None) -> str:
-    return f"{value:.1f}" if spread is None else f"{value:.2f} ± {spread:.2f}"
+def _with_spread(value: float | None, spread: float | None) -> str:
+    return figure(value) if value is None or spread is None else f"{value:.2f} ± {spread:.2f}"
 
 
 def _scalability(result: dict) -> list[Table]:
     paper = {key: _size(value, 1) for key, value in result["published"].items()}
     rows = [[key.replace("_", " "), _size(value, 2), paper.get(key, MISSING)]
             for key, value in result["measured"].items()]  # fmt: skip
-    return [Table([("", 3)], ["figure", "measured", "paper"], rows)]
+    return [Table(["figure", "measured", "paper"], rows)]
 
 
 def _size(value: float, digits: int) -> str:
@@ -341,4 +309,4 @@ def _hop_weights(result: dict) -> list[Table]:
     for phase, weights in row["measured"].items():
         rows.append([f"from {phase}", *(f"{weight:.3f}" for weight in weights)])
         rows.append([f"from {phase}, paper", *(f"{weight:.3f}" for weight in row["published"].get(phase, []))])
-    return [Table([("", 1), ("hops", 5)], ["phase", "0", "1", "2", "3", "4+"], rows)]
+    return [Table(["phase", *(f"{hops} hops" for hops in ("0", "1", "2", "3", "4+"))], rows)]

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from support.command_line import run_command
 from unseen.data import ASSETS, imagenet_1k, imagenet_21k
 from unseen.hierarchy.core import Hierarchy
 from unseen.util.errors import UnseenError
 from unseen_lab.data import everyday
-from unseen_lab.tables.trainings import Trainings
 
 
 def make_package(photos: dict[str, str]) -> bytes:
@@ -62,15 +62,17 @@ def test_the_list_is_what_the_page_says():
 
 @pytest.mark.slow
 def test_it_runs_on_what_the_package_holds(tmp_path, monkeypatch):
+    """As one of the tables, whose rows may be other methods."""
     listed = {"a/frog.png": "n01639765", "b/hen.png": "n01514859"}
     (tmp_path / "package").write_bytes(make_package(dict.fromkeys(listed, "green")))
     monkeypatch.setattr(everyday, "listed_photos", lambda: listed)
     monkeypatch.setattr(everyday, "fetch_asset", lambda name: tmp_path / "package")
-    level = everyday.everyday_level(None)
-    trainings = Trainings(tmp_path / "work", level, everyday.EVERYDAY_LENGTHS, device="cpu", workers=0)
-    result = everyday.run_everyday(trainings, ["structural"])
-    assert (result["photos"], result["classes"]) == (2, 2)
-    (row,) = result["rows"]
-    assert row["unseen&folder"]["image"]["hit@1"] == 100  # the frog alone
-    assert (row["unseen"]["images"], row["any"]["images"]) == (1, 2)
-    assert len(everyday.table_of(result)[1]) == 8
+    options = ["--out", tmp_path / "work", "--device", "cpu", "--workers", "0"]
+    done = run_command("reproduce", "everyday", "--methods", "structural", *options, "--json")
+    assert done.code == 0, done.err
+    table = done.json["tables"]["everyday"]
+    (row,) = table["rows"]
+    assert row["label"] == "structural" and row["measured"]["unseen&folder"]["image"]["hit@1"] == 100  # the frog alone
+    assert [entry["images"] for entry in table["coverage"].values()] == [1, 1, 2]
+    assert len(list((tmp_path / "work" / "everyday").glob("*/*.png"))) == 2
+    assert run_command("reproduce", "gat", "--methods", "kin", *options).code == 1

@@ -201,6 +201,6 @@ def test_command_line(data, tmp_path):
     )
     (entry,) = json.loads(done.out.splitlines()[-1])["datasets"]
     assert entry["name"] == "AWA2" and entry["rows"][0]["published"]["T1"] == 58.6
-    header, row = table_of(entry)
-    assert header[1:5] == list(FIGURES) and row[-1] == "11.0"
+    table = table_of(entry)
+    assert list(table.header[1:5]) == list(FIGURES) and table.rows[0][-1] == "11.0"
     assert "| eszsl |" in (tmp_path / "xlsa17.md").read_text()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-
 import numpy as np
 import pytest
 
@@ -14,15 +12,16 @@ from unseen.methods import method_names
 from unseen.util.errors import UnseenError
 from unseen_lab.authors import AUTHORS_LISTS
 from unseen_lab.tables.compare import (
+    AUTHORS_LISTS,
     HITS,
     TESTED,
     compare,
     named_verdicts,
     paired_tests,
-    parse_method,
     table,
     verdict_table,
 )
+from unseen_lab.tables.levels import parse_method
 
 pytestmark = [pytest.mark.usefixtures("small_lists"), pytest.mark.slow]
 
@@ -31,7 +30,8 @@ pytestmark = [pytest.mark.usefixtures("small_lists"), pytest.mark.slow]
 def rows(tmp_path_factory, level, small_lists):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("unseen.training.calibrate.HIDINGS", (1, 1))
-        return compare(small_trainings(tmp_path_factory.mktemp("compare"), level))
+        methods = list(map(parse_method, method_names()))
+        return compare(small_trainings(tmp_path_factory.mktemp("compare"), level), methods, [level.network])
 
 
 def test_every_method_has_a_row(rows):
@@ -59,8 +59,12 @@ def test_every_method_is_judged_by_its_verdicts(rows):
         for kind in ("unseen", "seen"):
             assert set(told[kind]["verdict"]) == {"sure", "told", "right", "stated", "information", "images"}
             assert set(told[kind]["hierarchical"]) == {"precision@5", "f1", "severity", "area"}
-    cells = verdict_table(rows)
-    assert len(cells) == len(rows) + 1 and {len(line) for line in cells} == {len(cells[0])}
+    verdicts = verdict_table(rows)
+    assert len(verdicts.rows) == len(rows) and {len(line) for line in verdicts.rows} == {len(verdicts.header)}
+
+
+def figures_of(averages: dict) -> dict:
+    return {average: {hit: figures[hit] for hit in HITS} for average, figures in averages.items()}
 
 
 def made_up(method: str, values: list[float], network: str = "one") -> dict:
@@ -74,21 +78,23 @@ def test_the_default_method_is_tested_against_every_row_of_its_network():
     rows = [made_up("dgp", (ours - 9 + random.normal(0, 1, 50)).tolist()), made_up("kin", ours.tolist()),
             made_up("sgcn", (ours + random.normal(0, 30, 50)).tolist()),
             made_up("kin", ours.tolist(), "two"), {"method": "exem", "left_out": "no photos"}]  # fmt: skip
-    header, *lines = paired_tests(rows)
+    tests = paired_tests(rows)
+    header, lines = tests.header, tests.rows
     assert header[:3] == ["against", "vectors", "network"] and [line[0] for line in lines] == ["dgp", "sgcn"]
     mean = np.mean(ours - np.array(list(rows[0]["by_class"]["all"]["hit@1"].values())))
     assert lines[0][3] == f"**{mean:+.1f}** (0.001)" and "**" not in lines[1][3]  # 10 tests of p = 1 / 10,001
-    assert len(paired_tests([row for row in rows if row["method"] != "kin"])) == 1
+    assert not paired_tests([row for row in rows if row["method"] != "kin"]).rows
 
 
 def test_vectors_and_networks_are_told_apart(tmp_path, level):
     work = small_trainings(tmp_path, level)
-    rows = compare(work, ["structural:glove", "structural:text"], [level.network], verdicts=False)
+    methods = [parse_method("structural:glove"), parse_method("structural:text")]
+    rows = compare(work, methods, [level.network], verdicts=False)
     assert [row["vectors"] for row in rows] == ["glove", "text"] and not any("verdict" in row for row in rows)
-    assert "network" not in table(rows)[0]
+    assert "network" not in table(rows).header
     other = [row | {"network": "another"} for row in rows]
-    cells = table([*rows, *other])
-    assert [line[2] for line in cells] == ["network", *[level.network] * 2, "another", "another"]
+    both = table([*rows, *other])
+    assert [line[2] for line in (both.header, *both.rows)] == ["network", *[level.network] * 2, "another", "another"]
     told = {"verdict": {"calibrated": True}}
     named = named_verdicts([row | told for row in (*rows, *other)])
     assert [name for name, _ in named] == [f"structural, {row['vectors']}, {row['network']}" for row in (*rows, *other)]
@@ -118,7 +124,6 @@ def test_command_line(tmp_path, level, monkeypatch):
         "| structural | glove" in text and "--epochs 300 --gcnz-epochs 100 --methods structural,kin,kin:glove" in text
     )
     assert "Methods that learn from photos (devise, " in text and "## Verdicts" in text
-    lines = list(csv.DictReader((tmp_path / "table.csv").read_text(encoding="utf-8").splitlines()))
-    mean = np.mean([float(line[f"structural glove {level.network} hit@1"]) for line in lines if line["list"] == "all"])
-    assert mean == pytest.approx(done.json["methods"][0]["all"]["class"]["hit@1"], abs=0.01)
+    again = run_command("compare", "--ranks", tmp_path / "table-ranks.csv.gz", "--json").json["methods"]
+    assert [row["all"] for row in again] == [figures_of(row["all"]) for row in done.json["methods"]]
     assert "2-hops 4 of 4 classes, 8 photos" in text and str(tmp_path) not in text

@@ -9,7 +9,10 @@ from support.command_line import run_command
 from support.tables import small_trainings, write_photos
 from unseen.util.errors import UnseenError
 from unseen_lab.tables import lists
+from unseen_lab.tables.levels import Row
 from unseen_lab.tables.lists import NEAREST_MEAN, NewClasses, hits_in_lists, list_page, list_table, measure_lists
+
+STRUCTURAL = [Row("structural", "structural")]
 
 
 @pytest.fixture
@@ -27,15 +30,15 @@ def trainings(tmp_path_factory, level):
 
 
 def test_only_new_classes_count(trainings, few):
-    result = measure_lists(trainings, ["structural"], draws=2)
+    result = measure_lists(trainings, STRUCTURAL, draws=2)
     # Pets and cats are not new: tabbies were seen.
     assert (result["classes"], result["pool"], result["photos"]) == (3, 3, 6)
     lines = {(row["method"], row["taught"], row["length"]) for row in result["rows"]}
     assert lines == {("structural", 0, 2), ("structural", 1, 2), (NEAREST_MEAN, 1, 2), ("structural", 0, 3)}
     assert all(0 <= row["hit@1"] <= row["hit@5"] == 100 for row in result["rows"])
-    header, *cells = list_table(result)
+    header, cells = list_table(result).header, list_table(result).rows
     assert header[2:] == ["2", "3"] and cells[1][:2] == ["1", "structural"] and cells[1][3] == "–"
-    page = list_page(result, trainings, ["structural"])
+    page = list_page(result, trainings, STRUCTURAL)
     assert "--methods structural --draws 2 --markdown FILE" in page and "3 new classes, 6 photos" in page
 
 
@@ -64,7 +67,7 @@ def test_only_the_own_list_competes_and_ties_count_half():
 def test_photos_of_seen_classes_are_not_enough(trainings, level):
     work = small_trainings(trainings.work, level.with_parts(unseen=level.seen_train))
     with pytest.raises(UnseenError, match="no photo of a class that is new"):
-        measure_lists(work, ["structural"])
+        measure_lists(work, STRUCTURAL)
 
 
 def test_command_line(tmp_path, trainings, few, monkeypatch):

@@ -14,7 +14,7 @@ from unseen.hierarchy.core import Hierarchy
 from unseen.methods import get_method
 from unseen.util.errors import UnseenError
 from unseen_lab.tables.levels import KINDS, LENGTHS, ORDER, Level, load_recipe
-from unseen_lab.tables.tables import densities, weight_counts
+from unseen_lab.tables.run import densities, weight_counts
 from unseen_lab.tables.trainings import Trainings
 
 ROOT = Path(__file__).parents[3]

@@ -23,7 +23,7 @@ from unseen.vectors.class_vectors import class_vectors, load_vectors
 from unseen_lab.authors import paper_list
 from unseen_lab.tables.levels import LENGTHS, ORDER, Lengths, Level, Row, find_level, link_some, load_recipe
 from unseen_lab.tables.report import load_results, write_report
-from unseen_lab.tables.tables import ON_IMAGENET, Reproduction, combine, deviation
+from unseen_lab.tables.run import ON_IMAGENET, Reproduction, combine, deviation
 
 pytestmark = pytest.mark.usefixtures("small_lists")
 
@@ -123,7 +123,7 @@ def test_awa2_as_it_is_distributed(tmp_path, monkeypatch):
     write_photos(tmp_path / "photos" / "unseen", ids[:1], 2)
     monkeypatch.setattr("unseen_lab.authors.paper_list", lambda name: ids)
     recipe = replace(load_recipe("awa2"), rows=(Row("structural", "structural", ours=True),))
-    monkeypatch.setattr("unseen_lab.tables.tables.load_recipe", lambda name: recipe)
+    monkeypatch.setattr("unseen_lab.tables.run.load_recipe", lambda name: recipe)
     for photos in (tmp_path / "photos", None):
         level = replace(find_level(photos, awa2=awa2), hierarchy=str(tmp_path / "classes.csv"), has_lists=True,
                         network="support.tiny_network:build")  # fmt: skip
@@ -140,7 +140,7 @@ def test_awa2_as_it_is_distributed(tmp_path, monkeypatch):
 def test_done_is_not_done_again(work, monkeypatch):
     first = work.run("ablation")
     monkeypatch.setattr("unseen_lab.tables.trainings.train", forbidden)
-    monkeypatch.setattr("unseen_lab.tables.tables.evaluate_lists", forbidden)
+    monkeypatch.setattr("unseen_lab.tables.run.evaluate_lists", forbidden)
     assert small_reproduction(work.trainings.work, work.level).run("ablation") == first
 
 
@@ -187,8 +187,8 @@ def test_report_without_running(work, tmp_path, monkeypatch):
     work.analyse()
     for name in (
         "unseen_lab.tables.trainings.train",
-        "unseen_lab.tables.tables.evaluate_lists",
-        "unseen_lab.tables.tables.evaluate",
+        "unseen_lab.tables.run.evaluate_lists",
+        "unseen_lab.tables.run.evaluate",
     ):
         monkeypatch.setattr(name, forbidden)
     pytest.importorskip("matplotlib")

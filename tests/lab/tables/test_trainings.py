@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from support.problems import PARENTS, SEEN
-from support.tables import small_trainings, write_photos
+from support.tables import TINY, small_trainings, write_photos
 from unseen.data import AWA2_CLASSES, AWA2_TRAIN
 from unseen.util.errors import UnseenError
 from unseen_lab.tables.levels import Lengths, Row, find_level
@@ -34,7 +36,7 @@ def test_attributes_are_learned_from_all_training_classes_of_awa2(tmp_path, monk
     np.savetxt(awa2 / "predicate-matrix-continuous.txt", np.random.default_rng(0).uniform(0, 100, (50, 85)))
     for name in (
         "unseen.networks.folders.AWA2",
-        "unseen_lab.tables.levels.AWA2_CLASSES",
+        "unseen_lab.data.attributes.AWA2_CLASSES",
         "unseen_lab.tables.trainings.AWA2_CLASSES",
     ):
         monkeypatch.setattr(name, {**AWA2_CLASSES, **seen})  # the tiny network has them by these ids
@@ -85,10 +87,10 @@ def test_processes_share_the_photos_of_a_step(tmp_path, level):
     for world, batch in ((1, 4), (2, 2), (4, 1)):
         work = small_trainings(tmp_path, level)
         work.processes = SimpleNamespace(world=world, rank=0)
-        assert work.finetune_settings(1e-3).batch == batch
+        assert work.finetune_settings().batch == batch
     work.processes = SimpleNamespace(world=3, rank=0)
     with pytest.raises(UnseenError, match="a step of stage 2 has 4 photos, which 3 processes"):
-        work.finetune_settings(1e-3)
+        work.finetune_settings()
 
 
 def test_epochs_of_a_row(tmp_path, level):
@@ -98,3 +100,16 @@ def test_epochs_of_a_row(tmp_path, level):
     assert work.epochs(Row("a", "sgcn", study=True, as_long_as="gcnz")) == 100
     assert work.epochs(Row("a", "gcnz", epochs_share=0.1)) == 10
     assert work.epochs(Row("a", "kin")) is None
+
+
+def test_the_learning_rate_of_stage_2_is_the_networks(tmp_path, level):
+    """What the trials of docs/results/finetuning.md chose, unless another is asked for."""
+    lengths = replace(TINY, finetune_rate=None)
+    rates = {network: small_trainings(tmp_path, level.with_parts(network=network), lengths).finetune_rate
+             for network in ("efficientnet-lite0", "resnet50", "another")}  # fmt: skip
+    assert rates == {"efficientnet-lite0": 1e-2, "resnet50": 3e-4, "another": 3e-4}
+    page = (Path(__file__).parents[3] / "docs" / "results" / "finetuning.md").read_text(encoding="utf-8")
+    for network in ("efficientnet-lite0", "resnet50"):
+        assert re.search(rf"## {network}: .* learning rate {rates[network]:g}$", page, re.MULTILINE)
+    asked = replace(lengths, finetune_rate=0.5)
+    assert small_trainings(tmp_path, level, asked).finetune_settings().learning_rate == 0.5

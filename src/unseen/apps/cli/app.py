@@ -59,8 +59,6 @@ COMMANDS = {
     "export": (".info", "Write network and classes as one file that runs without unseen."),
     "compare": ("unseen_lab.commands", "Train and evaluate all methods on the same data."),
     "reproduce": ("unseen_lab.commands", "Run a table of the paper and compare it with the published figures."),
-    "report": ("unseen_lab.commands", "Make the report again from saved results."),
-    "bench": ("unseen_lab.commands", "Measure how fast this machine is."),
     "info": (".info", "Show versions, data, devices and the cache, or what a bundle contains."),
 }
 SETTINGS: dict[str, Any] = {

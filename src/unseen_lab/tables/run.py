@@ -1,4 +1,4 @@
-"""Run the paper's tables on whatever data is there, once each, and keep what came out.
+"""Run tables on whatever data is there, once each, and keep what came out.
 
 WORK/bundles, WORK/features   what the tables share, see `unseen_lab.tables.trainings`
 WORK/results/<table>.json     what the report is made of; analysis.json is for the plots that belong to no table
@@ -20,13 +20,10 @@ from typing import Any
 
 import numpy as np
 
-from unseen.bundle import Bundle
-from unseen.evaluation.metrics import DIGITS
-from unseen.evaluation.protocol import evaluate, evaluate_lists
-from unseen.hierarchy.core import Hierarchy
-from unseen.model import Model
+from unseen import Bundle, Hierarchy, Model
+from unseen.evaluation import evaluate, evaluate_lists
 from unseen.photos import Photo, list_classes, photos_in
-from unseen.util.files import write_atomically
+from unseen.util import write_atomically
 from unseen_lab.tables.levels import Recipe, Row, load_recipe
 from unseen_lab.tables.trainings import UNFINISHED, Trainings
 
@@ -36,6 +33,7 @@ HOLDOUT = 0.2  # of the seen classes, at the embedded level
 # What is analysed beyond the tables: the first ones on photos, all of them by their training.
 ANALYSED = (Row("DGP", "dgp"), Row("SGCN", "sgcn"), Row("structural", "structural"), Row("kin", "kin"))
 TRAINED = (*ANALYSED, Row("GCNZ", "gcnz"), Row("GAT", "gat", {"layers": 1}, study=True))  # each is in some table
+DIGITS = 4  # of a per cent
 POINTS = 200  # of a curve in a plot
 
 
@@ -45,11 +43,16 @@ class Reproduction:
     def __init__(self, trainings: Trainings):
         self.trainings, self.level = trainings, trainings.level
 
-    def run(self, name: str) -> dict[str, Any]:
-        """The table's result: from disk if it was made with the same settings, else made now."""
+    def run(self, name: str, rows: Sequence[Row] = ()) -> dict[str, Any]:
+        """The table's result: from disk if it was made with the same settings, else made now.
+
+        With `rows` in the place of the recipe's, nothing is kept but trainings and features.
+        """
         recipe, trainings = load_recipe(name), self.trainings
         place = trainings.work / "results" / f"{name}.json"
-        if (saved := read_result(place, trainings.settings())) is not None:
+        if rows:
+            recipe = replace(recipe, rows=tuple(rows))
+        elif (saved := read_result(place, trainings.settings())) is not None:
             return saved
         logger.info("%s: %s (%s), level %s", name, recipe.title, recipe.paper, self.level.name)
         started = time.monotonic()
@@ -68,8 +71,8 @@ class Reproduction:
             "partial": trainings.only_done and self._is_partial(recipe),
             **body,
         }
-        if trainings.is_first:
-            write_atomically(place, json.dumps(result, indent=1, ensure_ascii=False).encode())
+        if trainings.is_first and not rows:
+            save_result(place, result)
         return result
 
     def _is_partial(self, recipe: Recipe) -> bool:
@@ -126,7 +129,7 @@ class Reproduction:
         entry = {"epochs": trainings.epochs(row), "finetune_epochs": tuned, "finetuned_in_paper": row.finetune,
                  "measured": combine(runs, np.mean)}  # fmt: skip
         if tuned:
-            entry["finetune_rate"] = trainings.find_rate()
+            entry["finetune_rate"] = trainings.finetune_rate
         if by_class:
             entry["by_class"] = combine(by_class, np.mean)
         return entry | ({"deviation": combine(runs, deviation)} if len(runs) > 1 else {})
@@ -228,7 +231,7 @@ class Reproduction:
                 balance = evaluate(model, both, level.candidates("2-hops+1K"), **options)
                 result["trade_off"][row.label] = _curve(balance.curve)
         if trainings.is_first:
-            write_atomically(place, json.dumps(result, indent=1).encode())
+            save_result(place, result)
         return result
 
 
@@ -261,11 +264,15 @@ def weight_counts(vector: int = 300, output: int = 2049) -> dict[str, int]:
     """Weights without biases for the paper's word vectors and last layer, counted on the networks themselves."""
     import torch
 
-    from unseen.methods.graph.dgp import DGPMethod, GCNZMethod, SGCNMethod
+    from unseen.methods.graph import DGPMethod, GCNZMethod, SGCNMethod
 
     with torch.device("meta"):  # no memory is filled
         networks = {method.name: method.build(vector, output) for method in (SGCNMethod(), DGPMethod(), GCNZMethod())}
     return {f"weights_{name}": network.weight_count() for name, network in networks.items()}
+
+
+def save_result(place: Path, result: dict[str, Any]) -> None:
+    write_atomically(place, json.dumps(result, indent=1).encode())
 
 
 def read_result(place: Path, made_with: dict[str, Any]) -> dict[str, Any] | None:

@@ -1,0 +1,3 @@
+from .candidates import register_candidates
+
+__all__ = ["register_candidates"]

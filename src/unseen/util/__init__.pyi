@@ -1,0 +1,20 @@
+from .files import write_atomically
+from .names import how_to_install
+from .processes import Processes
+from .run import progress
+from .safe_text import csv_text, to_csv
+from .settings import AT_LEAST_1, AT_LEAST_2, DECAY, NOT_NEGATIVE, POSITIVE
+
+__all__ = [
+    "AT_LEAST_1",
+    "AT_LEAST_2",
+    "DECAY",
+    "NOT_NEGATIVE",
+    "POSITIVE",
+    "Processes",
+    "csv_text",
+    "how_to_install",
+    "progress",
+    "to_csv",
+    "write_atomically",
+]

@@ -1,0 +1,5 @@
+from .class_vectors import ClassVectors
+
+__all__ = [
+    "ClassVectors",
+]
