@@ -3,8 +3,8 @@
     python benchmarks/finetune_effect.py --photos PHOTOS --work WORK --markdown docs/results/finetuning.md
 
 PHOTOS holds seen-train/, seen-val/ and unseen/, each with a folder a class. WORK is as `unseen reproduce --out` leaves
-it, and is shared with it: nothing is trained twice, and an interrupted run continues. For several networks, give a WORK and a
---network for each.
+it, and is shared with it: nothing is trained twice, and an interrupted run continues. For several networks, give a WORK
+and a --network for each.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from support.command_line import run_command as unseen
 from support.tables import write_level
 
 pytestmark = pytest.mark.slow
@@ -18,16 +19,11 @@ def command(tmp_path, monkeypatch) -> list[object]:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "data").mkdir()
     level = write_level(tmp_path / "data")
-    options = {
-        "--photos": tmp_path / "data",
-        "--hierarchy": level.hierarchy,
-        "--network": level.network,
-        "--out": "work",
-    }
+    options = {"--photos": tmp_path / "data", "--hierarchy": level.hierarchy, "--network": level.network, "--out": "work"}
     return [part for pair in options.items() for part in pair] + ["--workers", 0, "--device", "cpu"]
 
 
-def test_a_table_then_all_that_is_done_then_the_report(command, unseen):
+def test_a_table_then_all_that_is_done_then_the_report(command):
     done = unseen("reproduce", "gat", *command, "--epochs", 1, "--json")
     assert done.code == 0, done.err
     assert "level photos: 1 epochs of stage 1 (GCNZ 1, comparisons of variants 1)" in done.err
@@ -51,13 +47,13 @@ def test_a_table_then_all_that_is_done_then_the_report(command, unseen):
     assert "again/report.md" in unseen(*again).out
 
 
-def test_quick_takes_a_sample(command, unseen):
+def test_quick_takes_a_sample(command):
     done = unseen("reproduce", "ablation", *command, "--quick", "--finetune-epochs", 0)
     assert done.code == 0, done.err
     assert "SGCN(-f)" in done.out and list(Path("work/sample").glob("*/unseen/*/*"))
 
 
-def test_mistakes_are_one_line(command, unseen):
+def test_mistakes_are_one_line(command):
     done = unseen("reproduce", "abblation", *command)
     assert done.code == 1 and "ablation" in done.err and "Traceback" not in done.err
     done = unseen("reproduce", "ablation", "--imagenet-21k", "data")

@@ -13,7 +13,18 @@ from unseen.util.errors import UnseenError
 from unseen.util.files import cache_folder, sha256
 from unseen.util.run import progress
 
-__all__ = ["Asset", "data_file", "fetch_asset", "find_asset", "imagenet_1k", "imagenet_21k", "manifest"]
+__all__ = [
+    "AWA2_CLASSES",
+    "AWA2_TEST",
+    "AWA2_TRAIN",
+    "Asset",
+    "data_file",
+    "fetch_asset",
+    "find_asset",
+    "imagenet_1k",
+    "imagenet_21k",
+    "manifest",
+]
 
 MANIFEST = "MANIFEST.json"  # what the others must be
 FOLDER = Path(__file__).resolve().parent

@@ -16,7 +16,7 @@ import numpy as np
 
 from unseen import Bundle, Model, UnseenError
 from unseen.answers import UNIFORM, ListScorer, Scorer, expect
-from unseen.bundle import teach
+from unseen.bundle import TaughtPhotos, teach_classes
 from unseen.methods import normalise_rows
 from unseen.networks import Features
 from unseen_lab.tables.levels import Row, name_of
@@ -125,10 +125,10 @@ def score_all(
 ) -> Iterator[tuple[str, np.ndarray]]:
     """(name, scores of the photos over the new classes) of each method taught with the first photos, and of their
     means alone."""
-    given = {id: teach.Photos(features[:taught], [f"{id}/{n}" for n in range(taught)])
+    given = {id: TaughtPhotos(features[:taught], [f"{id}/{n}" for n in range(taught)])
              for id, features in zip(new.ids, new.features, strict=True)}  # fmt: skip
     for name, bundle in bundles.items():
-        grown = teach.teach(bundle, given) if taught else bundle
+        grown = teach_classes(bundle, given) if taught else bundle
         rows = grown.hierarchy.indices(new.ids)
         scorer = Scorer(grown, np.sort(rows))
         scores = np.full((len(photos), len(grown)), -np.inf, np.float32)

@@ -109,7 +109,7 @@ def test_embedded_level_has_no_published_column():
     for row in saved["rows"]:
         row["measured"] = {"hidden": {"class": {"hit@1": 20.0, "hit@5": 50.0}}}
     (table,) = tables_of(saved)
-    assert table.header == ["method", "epochs", "@1", "@5"]
+    assert table.header == ["method", "epochs", "hidden classes @1", "hidden classes @5"]
 
 
 @pytest.mark.slow
