@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+from unseen import Hierarchy
 from unseen.data import AWA2_TEST, AWA2_TRAIN, fetch_asset
-from unseen.hierarchy import Hierarchy
-from unseen.naming.candidates import register_candidates
+from unseen.naming import register_candidates
 
 AUTHORS_LISTS = ("2-hops", "3-hops", "all")
 AWA2 = {"awa2-test": AWA2_TEST, "awa2-train": AWA2_TRAIN}

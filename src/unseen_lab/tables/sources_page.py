@@ -17,13 +17,14 @@ from typing import Any
 
 import numpy as np
 
-from unseen.evaluation.metrics import RELATIONS
-from unseen.util.errors import UnseenError
+from unseen import UnseenError
+from unseen.evaluation import RELATIONS
 from unseen_lab.authors import AUTHORS_LISTS
 from unseen_lab.tables.claims import LEVEL, holm, show_p, sign_flips
 from unseen_lab.tables.compare import BOTH, HITS, NOVEL
 from unseen_lab.tables.ranks import read_ranks
 from unseen_lab.tables.sources import GRAPHS, LOGGED, METHODS, SOURCES, TESTED, planned
+from unseen_lab.tables.table import Table
 
 MEASURES = {"photos": "over photos", "classes": "over classes", "relation": "weighted by relation",
             "group": "weighted by relation and commonness"}  # fmt: skip
@@ -49,8 +50,7 @@ def called(name: str, *more: str) -> str:
 
 
 def markdown(cells: Sequence[Sequence[str]]) -> str:
-    lines = ["| " + " | ".join(row) + " |" for row in cells]
-    return "\n".join([lines[0], "|:---|:---|" + "---:|" * (len(cells[0]) - 2), *lines[1:]])
+    return Table(cells[0], cells[1:], words=2).markdown()
 
 
 class Shown:

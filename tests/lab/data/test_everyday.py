@@ -54,7 +54,7 @@ def test_the_list_is_what_the_page_says():
     assert set(photos.values()) <= seen | set(imagenet_21k())
     classes = set(photos.values())
     assert (len(photos), len(classes), len(classes - seen)) == (171, 151, 81)
-    lines = (everyday.FOLDER / "everyday.tsv").read_text(encoding="utf-8").splitlines()[1:]
+    lines = everyday.LIST.read_text(encoding="utf-8").splitlines()[1:]
     hierarchy = Hierarchy.imagenet()
     assert all(hierarchy.name(id) == name for _, id, name in (line.split("\t") for line in lines))
     assert everyday.PACKAGE in ASSETS

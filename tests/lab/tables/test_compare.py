@@ -12,7 +12,6 @@ from unseen.methods import method_names
 from unseen.util.errors import UnseenError
 from unseen_lab.authors import AUTHORS_LISTS
 from unseen_lab.tables.compare import (
-    AUTHORS_LISTS,
     HITS,
     TESTED,
     compare,

@@ -15,7 +15,7 @@ from unseen.methods.base import Solution
 from unseen.methods.projections import Append1
 from unseen.networks.features import SeenFeatures
 from unseen.util.errors import UnseenError
-from unseen_lab.data.xlsa17 import (
+from unseen_lab.tables.xlsa17 import (
     FIGURES,
     Dataset,
     discriminants,
@@ -180,7 +180,7 @@ def test_what_is_no_mat_file_is_refused(tmp_path, data):
 def test_nothing_is_trained_before_all_is_read(tmp_path, monkeypatch):
     write(tmp_path / "AWA1")
     write(tmp_path / "SUN", att=None)
-    monkeypatch.setattr("unseen_lab.data.xlsa17.make_method", lambda *_: pytest.fail("trained"))
+    monkeypatch.setattr("unseen_lab.tables.xlsa17.make_method", lambda *_: pytest.fail("trained"))
     with pytest.raises(UnseenError, match=r"SUN.*lacks att"):
         run_benchmarks(tmp_path, ["eszsl"])
     with pytest.raises(UnseenError, match=r"sgcn needs a hierarchy.*Choose from: conse"):
