@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from unseen_lab.tables.table import Table
     from unseen_lab.tables.trainings import Trainings
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("unseen.lab")  # below the logger that the command line shows
 WIDE = 10_000  # columns: no table is as wide
 
 

@@ -32,7 +32,7 @@ KINDS = ("unseen", "seen")
 HITS = ("hit@1", "hit@5")
 NEAR = {"precision@5": 1, "severity": 2, "f1": 1, "area": 3}  # hierarchical figures -> their digits
 VERDICTS = ("told", "right", "stated")
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("unseen.lab")  # below the logger that the command line shows
 
 
 def compare(

@@ -27,7 +27,7 @@ from unseen.util import write_atomically
 from unseen_lab.tables.levels import Recipe, Row, load_recipe
 from unseen_lab.tables.trainings import UNFINISHED, Trainings
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("unseen.lab")  # below the logger that the command line shows
 ON_IMAGENET = ", ImageNet photos"
 HOLDOUT = 0.2  # of the seen classes, at the embedded level
 # What is analysed beyond the tables: the first ones on photos, all of them by their training.

@@ -35,7 +35,7 @@ METHODS = (*(GRAPHS := ("dgp", "sgcn")), "kin")
 NETWORKS = {"efficientnet-lite0": (0, 1, 2), "resnet50": (0,)}  # -> seeds
 TESTED = (*AUTHORS_LISTS, NOVEL)
 LOGGED = (100, 300, 1000, 2500, EPOCHS)  # epochs whose loss and hop weights are kept
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("unseen.lab")  # below the logger that the command line shows
 
 
 class Training(NamedTuple):

@@ -34,7 +34,7 @@ RATES = {"efficientnet-lite0": 1e-2, "resnet50": 3e-4}
 """Learning rate of stage 2 with a few thousand photos, by network: the best of 1e-4, 3e-4, ... 3e-2 on photos of seen
 classes that stage 2 had not been trained on. docs/results/finetuning.md has the trials."""
 USUAL_RATE = 3e-4  # harmed neither network
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("unseen.lab")  # below the logger that the command line shows
 UNFINISHED = "not trained yet"
 PACKAGES = {"sklearn": "scikit-learn"}  # imported by another name than they are installed by
 ATTRIBUTES = Attributes.name  # a row's vectors, instead of names of word vectors

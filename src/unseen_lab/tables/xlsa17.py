@@ -29,7 +29,7 @@ from unseen_lab.methods.photo_classes import PhotoClasses
 from unseen_lab.tables.levels import FOLDER, tomllib
 from unseen_lab.tables.table import Table, figure
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("unseen.lab")  # below the logger that the command line shows
 FIGURES = ("T1", "u", "s", "H")
 FILES = ("res101.mat", "att_splits.mat")
 PARTS = ("trainval", "test_seen", "test_unseen")

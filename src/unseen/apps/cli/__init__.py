@@ -1,6 +1,5 @@
 """The command line: one module for each command, which parses, calls the library and prints."""
 
-from unseen.apps.cli.app import JsonFlag, command, emit, main, stdout
-from unseen.apps.cli.options import Device, Workers
+import lazy_loader
 
-__all__ = ["Device", "JsonFlag", "Workers", "command", "emit", "main", "stdout"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)  # commands are slow to import
