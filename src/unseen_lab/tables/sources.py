@@ -1,14 +1,13 @@
 """DGP, SGCN and kin with the same sources of class vectors, the same weights of these, and the paper's 3,000 epochs.
 
 RANKS/<network>-<method>-<sources>-s<seed>-e<epochs>.csv.gz   the ranks of one training, see `unseen_lab.tables.ranks`
-RANKS/log.jsonl    a line for each training: seconds; loss and hop weights at some epochs
+RANKS/log.jsonl    a line for each training: loss, hop weights and seconds at some epochs
 RANKS/groups.csv   the classes of each list by relation to seen ones and commonness: whole lists, those with photos
 RANKS.md           the page, a function of these files
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 from collections import Counter
@@ -74,9 +73,8 @@ class Weighted:
         self.weights = [WEIGHTS[source.name] for source in self.sources]
         self.name = "+".join(f"{source.name}*{w:g}" for source, w in zip(self.sources, self.weights, strict=True))
         self.dim = sum(source.dim for source in self.sources)
-        parts = [[source.provenance["sha256"], w] for source, w in zip(self.sources, self.weights, strict=True)]
-        digest = hashlib.sha256(json.dumps(parts).encode()).hexdigest()
-        self.provenance = {"kind": "weighted", "name": self.name, "source": name, "mode": "weighted", "sha256": digest,
+        digests = "+".join(source.provenance["sha256"] for source in self.sources)
+        self.provenance = {"kind": "weighted", "name": self.name, "source": name, "mode": "weighted", "sha256": digests,
                            "dim": self.dim}  # fmt: skip
 
     def encode(self, hierarchy: Hierarchy, rows: Sequence[int] | np.ndarray | None = None) -> np.ndarray:
@@ -107,10 +105,9 @@ def measure(training: Training, photos: Path, work: Path, ranks: Path) -> None:
         columns = {name: result.table[name].tolist() for name in ("class", "greater", "equal")}
         found[spec] = columns | {"class": [bundle.ids[row] for row in columns["class"]]}
     write_groups(model, set(store.classes()), ranks)
-    facts = {"training": training.name, "seed": training.seed, "seconds": bundle.training.seconds,
-             "log": [record for record in bundle.log if record.get("epoch") in LOGGED]}  # fmt: skip
+    log = [record for record in bundle.log if record.get("epoch") in LOGGED]
     with open(ranks / "log.jsonl", "a", encoding="utf-8") as file:
-        file.write(json.dumps(facts) + "\n")
+        file.write(json.dumps({"training": training.name, "log": log}) + "\n")
     row = {"method": training.method, "vectors": training.sources, "network": training.network, "photos": None,
            "epochs": training.epochs, "seconds": bundle.training.seconds, "ranks": found}  # fmt: skip
     write_atomically(training.file(ranks), write_ranks([row]))

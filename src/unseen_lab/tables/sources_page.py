@@ -163,27 +163,21 @@ class Network:
         return " and ".join(f"{word} on {', '.join(of)}" for word, of in found.items() if of) or "ahead nowhere"
 
     def lengths(self) -> str:
-        """The loss of every training of a graph network by epoch."""
-        cells = [["method", "sources", "seed", *(f"{epoch:,}" for epoch in LOGGED), "last change", "minutes"]]
+        """Loss and hop weights by epoch, the mean over seeds; the paper's beside them."""
+        cells = [["method", "sources", "epochs", "loss", *HOPS, "minutes"]]
         for (method, sources), runs in self.rows.items():
-            for run in runs if method in GRAPHS else []:
-                loss = [run["log"][epoch]["loss"] for epoch in LOGGED]
-                change, minutes = f"{100 * (loss[-1] / loss[-2] - 1):+.1f} %", f"{run['seconds'] / 60:.0f}"
-                cells.append(
-                    [called(method), sources, str(run["seed"]), *(f"{of:.4f}" for of in loss), change, minutes]
-                )
-        return markdown(cells)
+            for epoch in LOGGED if method in GRAPHS else ():
+                logs = [run["log"][epoch] for run in runs]
+                hops = [np.mean([log["hop_weights"][phase] for log in logs], axis=0) if method == "dgp" else ()
+                        for phase in HOPS]  # fmt: skip
+                spent = np.mean([log["seconds"] for log in logs]) / 60
+                cells.append([called(method), sources, f"{epoch:,}", f"{np.mean([log['loss'] for log in logs]):.4f}",
+                              *map(hop_text, hops), f"{spent:.1f}"])  # fmt: skip
+        return markdown([*cells, ["DGP", "the paper's", "3,000", "", *map(hop_text, HOPS.values()), ""]])
 
-    def hop_weights(self) -> str:
-        """Of DGP by epoch, the mean over seeds; the paper's beside them."""
-        cells = [["phase", "sources", "epochs", "0", "1", "2", "3", "4 and more"]]
-        for phase, published in HOPS.items():
-            for sources, runs in [(sources, runs) for (method, sources), runs in self.rows.items() if method == "dgp"]:
-                for epoch in LOGGED:
-                    weights = np.mean([run["log"][epoch]["hop_weights"][phase] for run in runs], axis=0)
-                    cells.append([phase, sources, f"{epoch:,}", *(f"{of:.3f}" for of in weights)])
-            cells.append([phase, "the paper's", "3,000", *(f"{of:.3f}" for of in published)])
-        return markdown(cells)
+
+def hop_text(weights: Sequence[float]) -> str:
+    return " ".join(f"{weight:.3f}" for weight in weights)
 
 
 def read(ranks: Path) -> dict[str, Network]:
@@ -191,14 +185,13 @@ def read(ranks: Path) -> dict[str, Network]:
     if not (ranks / "log.jsonl").exists():
         raise UnseenError(f"{ranks} holds no ranks yet: name a folder of photos with --photos, and they are made")
     groups, counts, rows = defaultdict(dict), defaultdict(Counter), defaultdict(lambda: defaultdict(list))
-    facts = {}
+    logs = {}
     for line in map(json.loads, (ranks / "log.jsonl").read_text().splitlines()):
-        log = {record["epoch"]: record for record in line["log"]}
-        facts[line["training"]] = {"seed": line["seed"], "seconds": line["seconds"], "log": log}
+        logs[line["training"]] = {record["epoch"]: record for record in line["log"]}
     for training in sorted(planned(), key=lambda training: METHODS.index(training.method)):
         if training.file(ranks).exists():
             (run,) = read_ranks(training.file(ranks))
-            rows[training.network][training.method, training.sources].append(run | facts[training.name])
+            rows[training.network][training.method, training.sources].append(run | {"log": logs[training.name]})
     for line in csv.DictReader((ranks / "groups.csv").read_text().splitlines()):
         if line["class"]:
             groups[line["list"]][line["class"]] = line["group"]
@@ -225,7 +218,7 @@ def parts(ranks: Path) -> dict[str, str]:
             made[f"{name} {measure}"] = network.figures([measure], lists)
             made[f"{name} {measure} differences"] = network.differences(measure)
         made[f"{name} relations"] = network.figures(RELATIONS, TESTED, HITS[:1])
-        made[f"{name} lengths"], made[f"{name} hop weights"] = network.lengths(), network.hop_weights()
+        made[f"{name} lengths"] = network.lengths()
     return made
 
 

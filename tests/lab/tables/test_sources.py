@@ -89,7 +89,7 @@ def test_it_is_run_once_and_then_read(small, tmp_path):
         result[f"{small.network} photos"].count("\n") == 4
         and "| SGCN | glove | 2 | 2 |" in result[f"{small.network} photos"]
     )
-    assert "the paper's" in result[f"{small.network} hop weights"]
+    assert "the paper's" in result[f"{small.network} lengths"]
     other.file(ranks).unlink()
     assert "SGCN glove (1)" in parts(ranks)["missing"]
     first.file(ranks).write_bytes(b"")
