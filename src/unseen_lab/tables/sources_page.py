@@ -13,7 +13,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -42,7 +42,7 @@ PAIRS: list[tuple[Key, Key]] = [
     *((("kin", EVERYTHING), (method, WORDS)) for method in GRAPHS),
     *(((method, EVERYTHING), (method, WORDS)) for method in METHODS),
 ]  # fmt: skip
-README = (PAIRS[0], (("kin", EVERYTHING), ("dgp", EVERYTHING)), (("kin", EVERYTHING), ("sgcn", EVERYTHING)))
+README = (PAIRS[0], *((("kin", sources), (method, sources)) for sources in (WORDS, EVERYTHING) for method in GRAPHS))
 
 
 def called(name: str, *more: str) -> str:
@@ -81,6 +81,15 @@ class Shown:
         return variance**0.5
 
 
+class Test(NamedTuple):
+    """A difference of two rows."""
+
+    mean: float
+    error: float
+    p: float  # among the lists and hits of the two rows by one measure
+    among_all: float  # tests of a network
+
+
 def values(runs: Sequence[dict[str, Any]], spec: str, hit: str) -> np.ndarray:
     """Hit@k in per cent, seeds x classes, which are sorted."""
     return np.array([[share for _, share in sorted(run["by_class"][spec][hit].items())] for run in runs])
@@ -105,19 +114,24 @@ class Network:
         """Of each class, over seeds."""
         return values(self.rows[row], spec, hit).mean(axis=0)
 
-    def _test(self) -> dict[tuple[Any, ...], tuple[float, float, float]]:
-        """(number of the pair, list, hit, measure) -> difference, its standard error, p among all of these."""
-        found, chances = {}, []
+    def _test(self) -> dict[tuple[Any, ...], Test]:
+        """By number of the pair, measure, list and hit."""
+        found, chances = {}, {}
         for spec in TESTED if self.pairs else ():
-            shown, weighted = self.shown[spec], []
+            shown, weighted, keys = self.shown[spec], [], []
             for number, (one, other) in enumerate(self.pairs):
                 for hit in HITS:
                     apart = self.means(one, spec, hit) - self.means(other, spec, hit)
                     for measure in MEASURES:
+                        keys.append((number, measure, spec, hit))
                         weighted.append(apart * shown.weights[measure] * len(apart))
-                        found[number, spec, hit, measure] = float(weighted[-1].mean()), shown.error(apart, measure)
-            chances += sign_flips(np.stack(weighted, axis=1), FLIPS).tolist()
-        return {key: (*found[key], p) for key, p in zip(found, holm(chances), strict=True)}
+                        found[keys[-1]] = float(weighted[-1].mean()), shown.error(apart, measure)
+            chances |= zip(keys, sign_flips(np.stack(weighted, axis=1), FLIPS).tolist(), strict=True)
+        among_all, adjusted = dict(zip(chances, holm(list(chances.values())), strict=True)), {}
+        for question in {key[:2] for key in chances}:
+            own = [key for key in chances if key[:2] == question]
+            adjusted |= zip(own, holm([chances[key] for key in own]), strict=True)
+        return {key: Test(*found[key], adjusted[key], among_all[key]) for key in found}
 
     def figures(self, measures: Sequence[str], lists: Sequence[str], hits: Sequence[str] = HITS) -> str:
         columns = [(spec, measure, hit) for spec in lists for measure in measures for hit in hits
@@ -140,27 +154,28 @@ class Network:
         for number, (one, other) in enumerate(self.pairs):
             cells.append([called(*one), called(*other)])
             for spec, hit in columns:
-                mean, error, p = self.tests[number, spec, hit, measure]
-                text = f"{mean:+.1f} ± {error:.1f}"
-                cells[-1].append(f"{f'**{text}**' if p < LEVEL else text} ({show_p(p).removeprefix('p ')})")
+                test = self.tests[number, measure, spec, hit]
+                text = f"{test.mean:+.1f} ± {test.error:.1f}"
+                text = f"**{text}**" if test.among_all < LEVEL else text
+                cells[-1].append(f"{text} ({show_p(test.p).removeprefix('p ')})")
         return markdown(cells)
 
     def finding(self, number: int) -> str:
-        """A pair's Hit@1 over photos, and where each measure has the first ahead beyond chance."""
+        """A pair's Hit@1 over photos, and where the first is ahead or behind beyond chance by each measure."""
         shown = []
         for row in self.pairs[number]:
             means = [self.means(row, spec, HITS[0]) @ self.shown[spec].weights["photos"] for spec in AUTHORS_LISTS]
             shown.append(f"{called(*row)} ({' / '.join(f'{mean:.1f}' for mean in means)})")
         verdicts = "; ".join(f"{title} {self._verdict(number, measure)}" for measure, title in MEASURES.items())
-        return f"{' against '.join(shown)} is, beyond chance, {verdicts}"
+        return f"{' against '.join(shown)}: {verdicts}"
 
     def _verdict(self, number: int, measure: str) -> str:
+        tests = {spec: self.tests[number, measure, spec, HITS[0]] for spec in TESTED}
         found = {"ahead": [], "behind": []}
-        for spec in TESTED:
-            mean, _, p = self.tests[number, spec, HITS[0], measure]
-            if p < LEVEL:
-                found["ahead" if mean > 0 else "behind"].append(called(spec))
-        return " and ".join(f"{word} on {', '.join(of)}" for word, of in found.items() if of) or "ahead nowhere"
+        for spec, test in tests.items():
+            if test.p < LEVEL:
+                found["ahead" if test.mean > 0 else "behind"].append(f"{called(spec)} ({show_p(test.p)})")
+        return " and ".join(f"{word} on {', '.join(of)}" for word, of in found.items() if of) or "within chance"
 
     def lengths(self) -> str:
         """Loss and hop weights by epoch, the mean over seeds; the paper's beside them."""
@@ -211,8 +226,8 @@ def parts(ranks: Path) -> dict[str, str]:
     for name, network in read(ranks).items():
         findings = {pair: network.finding(number) for number, pair in enumerate(network.pairs)}
         made[f"{name} findings"] = "\n".join(f"- {finding}." for finding in findings.values())
-        told = [findings[pair] for pair in README if pair in findings]
-        made[f"{name} sentence"] = ". ".join(told) + "." if told else "Not trained yet."
+        told = "\n".join(f"- {findings[pair]}." for pair in README if pair in findings)
+        made[f"{name} sentences"] = told or "Not trained yet."
         for measure in MEASURES:
             lists = TESTED if measure in ("relation", "group") else (*TESTED, BOTH)
             made[f"{name} {measure}"] = network.figures([measure], lists)
