@@ -69,7 +69,7 @@ def run(
         failed = [status for status, _ in alone + large + together + many if status != 200]
         times = [seconds for _, seconds in alone]
         return {
-            "classes": started["bundles"][0]["classes"],
+            "classes": started["bundle"]["classes"],
             "single_ms": round(1000 * statistics.median(times), 1),
             "single_p95_ms": round(1000 * float(np.quantile(times, 0.95)), 1),
             "phone_photo_ms": round(1000 * statistics.median(seconds for _, seconds in large), 1),
@@ -77,7 +77,6 @@ def run(
             "parallel_s": round(span, 3),
             "requests": requests,
             "errors": len(failed),
-            "batch_mean": round((after["photos"] - before["photos"]) / (after["batches"] - before["batches"]), 2),
             "crowd": crowd,
             "crowd_refused": sum(status != 200 for status, _ in crowded),
             "crowd_median_s": round(statistics.median(seconds for _, seconds in crowded), 1),

@@ -7,7 +7,8 @@ import pytest
 from PIL import Image
 
 from support.bundles import OKAPI, small_bundle, small_network, small_photo
-from support.colours import PARENTS, make_network, models
+from support.colours import PARENTS, make_network
+from support.colours import model as colour_model
 from unseen.answers.explain import look_at_cells, points_of_cells
 from unseen.hierarchy.core import Hierarchy
 from unseen.methods.projections import Linear, Unit
@@ -60,7 +61,7 @@ def test_the_network_of_the_package_has_a_map():
 
 
 def test_it_is_warm_where_the_thing_is_and_a_difference_tells_two_apart():
-    model, photo = models()["steep"], red_and_blue()
+    model, photo = colour_model(), red_and_blue()
     tomato = model.heatmap(photo, "tomato").cells
     assert tomato[:, :3].min() > tomato[:, 5:].max()
     both = model.heatmap(photo, "tomato", instead_of="ocean")
@@ -69,7 +70,7 @@ def test_it_is_warm_where_the_thing_is_and_a_difference_tells_two_apart():
 
 
 def test_it_is_laid_over_the_part_that_the_network_sees(tmp_path):
-    model, wide = models()["steep"], Image.new("RGB", (80, 40), "red")
+    model, wide = colour_model(), Image.new("RGB", (80, 40), "red")
     found = model.heatmap(wide, "tomato")
     assert found.box == (0.25, 0.0, 0.75, 1.0)
     pixels = np.asarray(found.over(wide), int)

@@ -62,12 +62,13 @@ def test_the_folder_is_complete_and_its_model_agrees(without_npm, tmp_path):
 
     model, out = calibrated_model(), tmp_path / "page"
     result = export(model, "web", out)
-    files = {path.name: path.read_bytes() for path in out.iterdir()}
+    files = {path.relative_to(out).as_posix(): path.read_bytes() for path in out.rglob("*.*")}
     assert result["bytes"] == sum(map(len, files.values())) and result["precision"] == "int8"
     assert 0 < result["rounding"] < 0.01
-    for name in ("index.html", "page.js", "worker.js", "answer.js", "crop.js", "words.js"):  # whatever they ask for
+    scripts = ("page.js", "worker.js", "answer.js", "answers.js", "crop.js", "ui.js", "words.js")
+    for name in ("index.html", *scripts):  # whatever they ask for
         named = re.findall(
-            r'(?:from|src=|href=|fetched\(|get\(|URL\()\s*"(?:\./)?([\w.-]+\.\w+)"', files[name].decode()
+            r'(?:from|src=|href=|fetched\(|get\(|URL\()\s*"(?:\./)?([\w./-]+\.\w+)"', files[name].decode()
         )
         assert set(named) <= set(files), name
     about = json.loads(files["classes.json"])

@@ -42,9 +42,9 @@ test("columns are for machines: one row a photo, empty where it does not know", 
 });
 
 test("the way goes from the top to the best guess", () => {
-  const lit = [{ id: "a", parent: null }, { id: "b", parent: "a" }, { id: "c", parent: "b" }, { id: "d", parent: "a" }];
-  assert.deepEqual(wayOf({ verdict: { id: "b" }, guesses: [{ id: "c" }], lit }).map((node) => node.id), ["a", "b", "c"]);
-  assert.deepEqual(wayOf({ verdict: { id: null }, guesses: [], lit }), []);
+  const nodes = [{ id: "a", parent: null }, { id: "b", parent: "a" }, { id: "c", parent: "b" }, { id: "d", parent: "a" }];
+  assert.deepEqual(wayOf({ verdict: { id: "b" }, guesses: [{ id: "c" }], nodes }).map((node) => node.id), ["a", "b", "c"]);
+  assert.deepEqual(wayOf({ verdict: { id: null }, guesses: [], nodes }), []);
 });
 
 test("reasons without the words of programs", () => {

@@ -54,15 +54,11 @@ def make_network() -> Network:
     return Network(MeanColour(), tuple(SEEN), transform, "mean-colour")
 
 
-def models() -> dict[str, Model]:
-    """Two bundles for the same network: near classes count more in `steep`."""
+def model() -> Model:
+    """Near classes count for more than distant ones."""
     hierarchy = Hierarchy(list(PARENTS), [(name,) for name in PARENTS], list(PARENTS.values()))
     network = make_network()
-    found = {}
-    for name, decay in (("steep", 1.5), ("flat", 0.4)):
-        bundle = train(hierarchy, network, "structural", "glove", decay=decay)
-        found[name] = Model(bundle, network)
-    return found
+    return Model(train(hierarchy, network, "structural", "glove", decay=1.5), network)
 
 
 def photo(colour: str = "red", size: tuple[int, int] = (40, 30), format: str = "PNG") -> bytes:

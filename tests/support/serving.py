@@ -4,27 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import uvicorn
-
-from unseen.apps.web.server import ImpatientProtocol, bind
+from unseen.apps.web.server import Server, bind
 from unseen.hierarchy.core import Hierarchy
 from unseen.model import Model
 
 
 @contextmanager
-def running(app, **options) -> Iterator[tuple[str, int]]:
+def running(app) -> Iterator[tuple[str, int]]:
     """The host and port of the application at work."""
-    bound = bind("127.0.0.1", 0)
-    config = {"http": ImpatientProtocol, "log_level": "warning", "access_log": False}
-    server = uvicorn.Server(uvicorn.Config(app, **config, **options))
+    bound, started = bind("127.0.0.1", 0), threading.Event()
+    server = Server(app, started.set)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, daemon=True)
     thread.start()
-    while not server.started:
-        time.sleep(0.01)
+    assert started.wait(30)
     yield bound.getsockname()[:2]
     server.should_exit = True
     thread.join(10)

@@ -146,6 +146,7 @@ def export(
     if kind in FOLDERS:
         with replacing_folder(out) as folder:
             for name, content in files.items():
+                (folder / name).parent.mkdir(exist_ok=True)
                 (folder / name).write_bytes(content)
     else:
         write_atomically(out, files[kind])

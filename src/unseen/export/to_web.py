@@ -31,7 +31,9 @@ RUNTIME, SHA256 = "onnxruntime-web@1.22.0", "e293551f9d36d003e293d0f2937fee7b3df
 ARCHIVE = f"{RUNTIME.replace('@', '-')}.tgz"
 WASM = ("ort.wasm.min.mjs", "ort-wasm-simd-threaded.mjs", "ort-wasm-simd-threaded.wasm")
 PAGE = Path(__file__).parent / "page"
-SHARED = PAGE.parents[1] / "apps" / "web" / "static"  # what looks and reads as on the page of `unseen serve`
+SITE = PAGE.parents[1] / "apps" / "web" / "static"
+# What looks, reads and answers as on the page of `unseen serve`.
+SHARED = ("page.css", "icon.svg", "answers.js", "ui.js", "words.js", "vendor/htm.js", "vendor/preact.js")
 METADATA = ("labels", "transform", "hierarchy", "calibration", "verdict")
 TOLERANCE = 0.05  # of a probability: how far 8 bits may be from the rest
 
@@ -96,7 +98,7 @@ def web_folder(content: bytes, trainings: Sequence[str]) -> tuple[dict[str, byte
         "batch": shape[0],
         "sizes": {name: len(file) for name, file in models.items()},
     }
-    shared = {name: (SHARED / name).read_bytes() for name in ("page.css", "words.js", "icon.svg")}
+    shared = {name: (SITE / name).read_bytes() for name in SHARED}
     own = {path.name: path.read_bytes() for path in sorted(PAGE.iterdir()) if path.is_file()}
     text = json.dumps(words, ensure_ascii=False, separators=(",", ":")).encode()
     return own | shared | models | {"classes.json": text}, {"precision": "int8", "rounding": difference}

@@ -40,7 +40,7 @@ else:
 MAX_PIXELS = 178_956_970
 """The default limit of width x height: the number at which Pillow itself refuses a decompression bomb. 13,377 x 13,377
 pixels pass, 20,000 x 20,000 do not. Decoding a JPEG or PNG takes at most 12 bytes a pixel, 8 unless the photo must be
-turned; other formats may take more. `photos.decoding` limits the memory itself."""
+turned; other formats may take more. `apps.web.decoder` limits the memory itself."""
 
 MAX_SIDE = (
     65_535  # pixels, as in a JPEG; Pillow keeps a pointer for each row, so that 1 x 64,000,000 pixels take 0.8 GB

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
-import shutil
 import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
+from pathlib import Path
 
 import httpx
 import pytest
 
+from support.browser import serving
 from support.command_line import run_command
 from support.pictures import photo
 
@@ -38,11 +36,9 @@ def started(monkeypatch) -> list[str]:
     """A server that ends as soon as the page was announced; the addresses that a browser was to open."""
     opened: list[str] = []
     monkeypatch.setattr("webbrowser.open", opened.append)
-    monkeypatch.setattr("unseen.apps.web.server.when_ready", lambda address, token, act: announcements.append(act))
-    announcements: list = []
 
-    def run(app, bound) -> None:
-        announcements.pop()([view.info() for view in app.state.service.views.values()])
+    def run(app, bound, ready) -> None:
+        ready()
         bound.close()
 
     monkeypatch.setattr("unseen.apps.web.server.run", run)
@@ -57,12 +53,11 @@ def test_it_says_where_the_page_is_and_what_it_serves(here, started):
     assert f"The page is at {address}" in done.out and "password" not in done.err
 
 
-def test_bundles_of_one_name_are_told_apart(here, started):
-    (here / "other").mkdir()
-    shutil.copy("bundle", "other/bundle")
-    done = run_command("serve", "bundle", "other/bundle", "--port", 0, "--json")
+def test_json_has_the_address_and_the_bundle(here, started):
+    done = run_command("serve", "bundle", "--port", 0, "--json")
     assert done.code == 0, done.err
-    assert [bundle["name"] for bundle in done.json["bundles"]] == ["bundle", "bundle-2"] and not started
+    assert done.json["bundle"]["name"] == "bundle" and done.json["address"].startswith("http://127.0.0.1:")
+    assert not started
 
 
 def test_with_a_token_there_is_nothing_to_warn_of(here, started, monkeypatch):
@@ -84,33 +79,34 @@ def test_letting_others_in_is_warned_of(here, started, options, says):
 @pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
 @pytest.mark.parametrize("signals", [["SIGTERM"], ["SIGINT"], ["SIGINT", "SIGINT"]])
-def test_requests_under_way_are_answered_at_the_end_and_nothing_is_left(here, tmp_path, signals):
+def test_requests_under_way_are_answered_at_the_end_and_nothing_is_left(here, signals):
     """Of a second Ctrl-C they are not, but it is as quiet."""
-    command = [sys.executable, "-m", "unseen", "serve", "bundle", "--port", "0", "--json", "--trust-code"]
-    temporary = tmp_path / "temporary"
-    temporary.mkdir()
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    environment = os.environ | {"TMPDIR": str(temporary), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    with subprocess.Popen(command, env=environment, **pipes) as server:
-        address, statuses = json.loads(server.stdout.readline())["address"], []
+    with serving("bundle", "--trust-code") as (address, server):
+        statuses: list[int] = []
 
         def ask() -> None:
             files = [("files", ("a.bmp", photo((600, 600), "BMP")))] * 4
             statuses.append(httpx.post(f"{address}/api/classify", files=files, timeout=60).status_code)
 
+        ask()  # the decoder has started
         requests = [threading.Thread(target=ask) for _ in range(20)]
         for request in requests:
             request.start()
-        while server.poll() is None and not any(temporary.iterdir()):
-            time.sleep(0.01)
         time.sleep(0.3)
+        decoders = children(server.pid)
         for name in signals:
             server.send_signal(getattr(signal, name))
             time.sleep(0.1)
         for request in requests:
             request.join(60)
         said = server.stderr.read()
+        server.wait(30)
     assert server.returncode == 0 and "Traceback" not in said and "The server has stopped." in said, said[-2000:]
-    assert list(temporary.iterdir()) == []
+    assert not any(os.path.exists(f"/proc/{pid}") for pid in decoders)
     if len(signals) == 1:
         assert set(statuses) == {200}  # one that came too late found nobody, and is not among them
+
+
+def children(pid: int) -> list[str]:
+    path = f"/proc/{pid}/task/{pid}/children"
+    return Path(path).read_text().split() if os.path.exists(path) else []

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from fastapi.testclient import TestClient
 
 from support import browser
-from support.colours import models
+from support.colours import model
 from unseen.apps.web.app import create_app
 from unseen.apps.web.service import Service
 
 
 @pytest.fixture(scope="session")
-def colour_models():
-    return models()
+def colour_model():
+    return model()
 
 
 @pytest.fixture
-def service(colour_models, tmp_path):
+def service(colour_model, tmp_path):
     """Fresh for every test: what one adds, the next does not find."""
-    service = Service(dict(colour_models), save_folder=tmp_path / "saved")
+    service = Service(colour_model, "steep", save_folder=tmp_path / "saved")
     yield service
     service.close()
 
@@ -40,21 +38,8 @@ def driver(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def bundles(tmp_path_factory) -> list[Path]:
-    """The default bundle, and one by another method."""
-    from unseen.training.default import default_bundle
-    from unseen.training.settings import TrainSettings
-    from unseen.training.stage1 import train
-
-    default_bundle()
-    other = tmp_path_factory.mktemp("bundles") / "conse"
-    train(method="conse", vectors="glove", settings=TrainSettings(precision="fp16"), out=other)
-    return [Path("default"), other]
-
-
-@pytest.fixture(scope="session")
-def address(bundles, tmp_path_factory):
-    with browser.serving(*bundles, "--save-folder", tmp_path_factory.mktemp("saved")) as (address, _):
+def address(tmp_path_factory):
+    with browser.serving("--save-folder", tmp_path_factory.mktemp("saved")) as (address, _):
         yield address
 
 

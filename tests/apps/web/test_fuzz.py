@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from support.colours import PARENTS, models, photo
+from support.colours import PARENTS, model, photo
 from unseen.apps.web.app import create_app
 from unseen.apps.web.service import Service
 
@@ -24,14 +24,12 @@ REAL = {
     "id": st.sampled_from(sorted(PARENTS)),
     "parents": st.lists(st.sampled_from(sorted(PARENTS)), min_size=1, max_size=3),
     "watch": st.lists(st.sampled_from(sorted(PARENTS)), max_size=3),
-    "bundle": st.sampled_from(["steep", "flat"]),
-    "bundles": st.lists(st.sampled_from(["steep", "flat"]), max_size=3),
 }
 
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory):
-    service = Service(models(), save_folder=tmp_path_factory.mktemp("fuzz"))
+    service = Service(model(), save_folder=tmp_path_factory.mktemp("fuzz"))
     yield service
     service.close()
 

@@ -99,7 +99,7 @@ def test_marks_make_a_score_and_answers_a_table(page):
         " import(`/static/${name}.js`))); return toCsv(tableOf(state.photos))"
     )
     rows = list(csv.DictReader(io.StringIO(table)))
-    assert [(row["photo"], row["mark"]) for row in rows] == [("cat.jpg", "wrong"), ("coffee.jpg", "right")]
+    assert [(row["photo"], row["judged"]) for row in rows] == [("cat.jpg", "wrong"), ("coffee.jpg", "right")]
     assert rows[0]["guess_1"] == page.names()[0] and 0 < float(rows[0]["guess_1_probability"]) <= 1
     assert rows[0]["guess_1_id"] == page.ids()[0] and all(re.fullmatch("[a-z0-9_]+", name) for name in rows[0])
     verdict = page.run("return import('/static/state.js').then(({ state }) => state.current.answer.verdict)")

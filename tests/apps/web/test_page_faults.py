@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import signal
 import socket
-from pathlib import Path
 
 import pytest
 from PIL import Image
@@ -89,22 +87,6 @@ def test_back_undoes_what_may_be_an_answer(page):
     page.until("return document.getElementById('candidates-unseen').checked")
 
 
-def test_compare_obeys_the_settings(page):
-    page.sample("temple")
-    page.click("[data-view=compare]")
-    page.until("return document.querySelector('[data-bundle=default] .column-verdict')")
-    before = page.text("[data-bundle=default] .column-verdict")
-    page.slide("#sure", 6)  # right 99 times in 100: says less
-    page.until(
-        "return document.querySelector('[data-bundle=default] .column-verdict').innerText !== arguments[0]", before
-    )
-    page.run("document.querySelector('.advanced').open = true")
-    page.slide("#balance", -100)
-    page.until(
-        "return [...document.querySelectorAll('[data-bundle=default] .mark')].every((e) => e.dataset.mark === 'seen')"
-    )
-
-
 def test_forget_all_asks_and_can_be_undone(page):
     page.sample("cat")
     page.sample("coffee")
@@ -170,33 +152,6 @@ def test_exists_is_said_of_the_name_that_stands_there(page):
     page.until("return !document.querySelector('.exists')")
 
 
-def test_share_a_picture_and_a_link(page):
-    page.sample("temple")
-    page.until("return document.querySelector('.heat-words')")
-    picture = page.run(
-        "const [{ sharedPicture, linkOf }, { state }] = await Promise.all(['play', 'state'].map((name) =>"
-        " import(`/static/${name}.js`))); const blob = await sharedPicture(state.current);"
-        "return [Array.from(new Uint8Array(await blob.arrayBuffer())), linkOf()]"
-    )
-    with Image.open(io.BytesIO(bytes(picture[0]))) as image:
-        assert image.format == "PNG" and image.width == 1080 and image.height > 900
-    assert picture[1] == f"{page.address}/#recognise"
-    page.click("#share")
-    assert len(page.all(".share-tools .chip-button")) == 3
-
-
-def test_play_against_the_network(page):
-    page.sample("cat")
-    page.click("#play")
-    page.until("return document.querySelector('.game-options .chip-button')")
-    assert not page.all(".verdict")  # the answer is hidden
-    page.click(".game-options .chip-button")
-    page.until("return document.querySelector('.game [role=status]')")
-    page.click("#game-both, #game-me")
-    page.click("#game-end")
-    page.until("return document.querySelector('.verdict')")
-
-
 def test_where_photos_go_is_said_truly(page):
     assert "stay on this computer" in page.text(".drop-note")
     page.run(
@@ -219,14 +174,14 @@ def test_what_is_added_is_shown_before_and_after_also_where_it_folds(page):
     parent = page.run(STATE % "state.current.answer.guesses[0]")
     page.run(
         "return Promise.all(['api', 'state', 'photos'].map((name) => import(`/static/${name}.js`))).then("
-        "async ([api, { state, loadBundles }, { rerank }]) => {"
+        "async ([api, { state, loadBundle }, { rerank }]) => {"
         " for (const photo of state.photos) photo.before = photo.answer.guesses.slice(0, 3);"
-        " await api.add({ name: 'marmalade puss', parents: [arguments[0]], bundle: state.bundle });"
-        " await loadBundles(); await rerank(); return true; })",
+        " await api.add({ name: 'marmalade puss', parents: [arguments[0]] });"
+        " await loadBundle(); await rerank(); return true; })",
         parent["id"],
     )
     watched = page.run(STATE % "state.current.watched")
-    assert watched[0]["say"] == "marmalade puss" and watched[0]["within"] == parent["id"]
+    assert watched[0]["within"] == parent["id"]
     page.click("[data-view=grow]")
     page.until("return document.querySelector('.placed, #places-title + p')")
     if watched[0]["place"] <= 5:
@@ -282,28 +237,28 @@ def test_the_map_moves_smoothly(page):
 # -- the server was restarted ----------------------------------------------------------------------------------------
 
 
-def test_after_a_restart_the_page_shows_what_is_there(driver, bundles, tmp_path):
+def test_after_a_restart_the_page_shows_what_is_there(driver, tmp_path):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
     options = ("--port", port, "--save-folder", tmp_path)
-    with browser.serving(Path(bundles[1]), *options) as (address, process):
+    with browser.serving(*options) as (address, process):
         page = browser.Page(driver, address)
         page.forget()
         page.open()
         page.sample("cat")
         page.run(
             "return Promise.all(['api', 'state'].map((name) => import(`/static/${name}.js`))).then("
-            "async ([api, { state, loadBundles }]) => {"
-            " await api.add({ name: 'gone cat', parents: ['n02123045'], bundle: state.bundle });"
-            " await api.teach({ token: state.photos[0].token, id: 'n02123159', bundle: state.bundle });"
-            " await loadBundles(); return true; })"
+            "async ([api, { state, loadBundle }]) => {"
+            " await api.add({ name: 'gone cat', parents: ['n02123045'] });"
+            " await api.teach({ token: state.photos[0].token, id: 'n02123159' });"
+            " await loadBundle(); return true; })"
         )
         page.click("[data-view=grow]")
         page.until("return document.querySelectorAll('.added-name').length === 2")
         process.send_signal(signal.SIGINT)
         process.wait(timeout=20)
-    with browser.serving(Path(bundles[1]), *options):
+    with browser.serving(*options):
         page.click("[aria-label='Undo: remove gone cat']")  # before the page has heard of it
         page.until("return document.querySelectorAll('.added-name').length === 0")
         assert "is not there any more" in page.text("#notice")

@@ -31,7 +31,7 @@ def client(service):
     ],
 )
 def test_without_it_nothing_is_answered(client, headers):
-    for path in ("/", "/api/health", "/metrics", "/openapi.json", "/static/index.html", "/nothing"):
+    for path in ("/", "/api/health", "/openapi.json", "/static/index.html", "/nothing"):
         refused = client.get(path, headers=headers)
         assert refused.status_code == 401 and refused.headers["www-authenticate"] == "Bearer", path
         assert "needs its token" in refused.json()["error"] and TOKEN not in refused.text

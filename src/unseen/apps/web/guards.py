@@ -8,16 +8,13 @@ cookie remembers it.
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import ipaddress
 import re
 import secrets
 import socket
 import string
-from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Iterable
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Iterable
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -96,7 +93,10 @@ class Guard:
         return foreign if origin is not None and origin.partition("://")[2].lower() != host.lower() else None
 
     def is_ours(self, host: str) -> bool:
-        name = _without_port(host).lower().rstrip(".")
+        written = re.fullmatch(r"(\[[0-9a-f:.]+\]|[^\[\]:@/\s]+)(:\d+)?", host.lower())
+        if written is None:
+            return False
+        name = written[1].strip("[]").rstrip(".")
         if is_loopback(name) or name in self.names:
             return True
         if not self.any_address:
@@ -106,13 +106,6 @@ class Guard:
         except ValueError:
             return False
         return True
-
-
-def _without_port(host: str) -> str:
-    """'[::1]:8000' -> '::1', 'localhost:8000' -> 'localhost'."""
-    if host.startswith("["):
-        return host[1:].partition("]")[0]
-    return host.rpartition(":")[0] if host.count(":") == 1 else host
 
 
 # -- the token --------------------------------------------------------------------------------------------------------
@@ -167,16 +160,14 @@ def _same(given: str, wanted: str | None) -> bool:
     return wanted is not None and secrets.compare_digest(given.encode(), wanted.encode())
 
 
-# -- limits: they bound memory and time, and the page reads some of them from /api/version -----------------------------
+# -- limits: they bound memory and time, and the page reads some of them from /api/start -------------------------------
 
 MB = 1_000_000
 MAX_FILE_BYTES = 20 * MB
 MAX_FILES = 32
 MAX_UPLOAD_BYTES = 200 * MB  # all files of a request together; beyond 1 MB each they wait on disk
 MAX_BODY_BYTES = MB  # requests without photos
-MAX_PIXELS = 64_000_000  # by width x height: a JPEG or PNG then fits the memory of a decoder, 1 GB
-DECODERS = 4  # processes, each for a photo at a time
-DECODE_SECONDS = 10.0  # for one photo
+MAX_PIXELS = 64_000_000  # by width x height
 MAX_LABELS = 100
 MAX_FORM_FIELDS = MAX_LABELS + 8  # other fields than files, each of
 MAX_FIELD_BYTES = 2_000  # at most: they wait in memory
@@ -187,144 +178,37 @@ MAX_ADDED = 500  # classes that the page may add to a bundle
 MAX_SAVED = 20  # bundles that the page may save, up to 100 MB each
 MAX_RANKED = 200  # remembered photos ranked in one request
 MAX_RANKED_LABELS = MAX_FILES * MAX_LABELS  # of all photos of a request
-RANKED_TOGETHER = 16  # photos, before it is another request's turn
 KEPT_PHOTOS = 2_000  # photos whose features are remembered, 5 kB each
 MAX_AMONG_NAMES = 200  # classes of a list that was asked for: new ones are placed and predicted
 MAX_LISTED = 500  # classes in a list of an answer: children, parents, added ones
-MAX_CONNECTIONS = 512  # beyond them, those are closed that wait for their client
-RATE = 20_000  # bytes a second that a client must send, and take of an answer, but for
-HEADER_SECONDS = 15.0  # that it may take to send the first line and the headers of a request,
-BODY_SECONDS = 15.0  # that it may be behind with the body,
-SEND_SECONDS = 15.0  # and from one look at what it has taken to the next
-MOST_BODY_SECONDS = 600.0
-MAX_HELD_BYTES = 2_000 * MB  # of all bodies together; half of it for one client
-MAX_WAITING = 400  # requests of a kind in line
-WAIT_SECONDS = 60.0  # in line
 
 UPLOADS = ("/api/classify", "/api/heatmap")
-CHANGES = ("POST /api/add", "POST /api/suggest", "POST /api/try", "POST /api/teach", "POST /api/save", "DELETE ")
-FREE = "/api/health"
-# Requests of a kind that are answered at a time. A thread answers each, and there are 40.
-AT_A_TIME = {"upload": 24, "change": 4, "other": 8}
 
 
-class Busy(HTTPException):
-    def __init__(self):
-        super().__init__(503, "The server is busy: send it again in some seconds.", {"retry-after": "5"})
-
-
-class Line:
-    """`most` requests at a time; the others wait. The next place goes to the client with the fewest under way, as long
-    as more places are free than it has: so the first one gets half of them, and there is room for the next. If the line
-    is full, the newest of the client that has most in it is turned away."""
-
-    def __init__(self, most: int):
-        self.free = most
-        self.under_way: Counter[str] = Counter()
-        self.waiting: dict[asyncio.Future[None], str] = {}  # -> the client, in the order of their coming
-
-    @asynccontextmanager
-    async def place(self, client: str, left: Awaitable[Any] | None = None) -> AsyncIterator[None]:
-        """Hold a place; raises Busy if none becomes free in time, or if the client leaves first, which ends `left`."""
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.waiting[turn] = client
-        self._move_up()
-        if len(self.waiting) > MAX_WAITING:
-            self._turn_away()
-        leaving = set() if left is None else {asyncio.ensure_future(left)}
-        try:
-            await asyncio.wait({turn, *leaving}, timeout=WAIT_SECONDS, return_when=asyncio.FIRST_COMPLETED)
-            for task in leaving:
-                task.cancel()
-            if not turn.done() or turn.cancelled():
-                raise Busy
-            yield
-        finally:
-            if self.waiting.pop(turn, None) is None and not turn.cancelled():
-                self.free += 1
-                self.under_way -= Counter([client])  # which drops a client that has none left
-                self._move_up()
-
-    def _move_up(self) -> None:
-        while self.waiting:
-            turn = min(self.waiting, key=lambda turn: self.under_way[self.waiting[turn]])
-            if self.under_way[self.waiting[turn]] >= self.free:
-                break
-            self.under_way[self.waiting.pop(turn)] += 1
-            self.free -= 1
-            turn.set_result(None)
-
-    def _turn_away(self) -> None:
-        (crowd, _), *_ = Counter(self.waiting.values()).most_common(1)
-        last = next(turn for turn, client in reversed(self.waiting.items()) if client == crowd)
-        del self.waiting[last]
-        last.cancel()
-
-
-class Limits:
-    """ASGI middleware: ends a body that is too large, by its announced length or as soon as it grows beyond, and one
-    that arrives too slowly; and lets requests wait for their turn, those with a body as soon as all of it is there."""
+class BodyLimit:
+    """ASGI middleware: ends a body that is too large, by its announced length or as soon as it grows beyond."""
 
     def __init__(self, app: ASGIApp):
         self.app = app
-        self.lines = {kind: Line(most) for kind, most in AT_A_TIME.items()}
-        self.held: Counter[str] = Counter()  # bytes by client
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["path"] == FREE:
+        if scope["type"] != "http":
             return await self.app(scope, receive, send)
-        client, headers = (scope.get("client") or ("",))[0], Headers(scope=scope)
-        line = self.lines[_kind(scope)]
         most = MAX_UPLOAD_BYTES if scope["path"] in UPLOADS else MAX_BODY_BYTES
-        announced = headers.get("content-length", "0")
+        announced = Headers(scope=scope).get("content-length", "0")
         expected = int(announced) if announced.isdigit() and len(announced) < 20 else 0
-        received, complete, now, patience = 0, False, asyncio.get_running_loop().time, BODY_SECONDS
-        end = now() + MOST_BODY_SECONDS
+        received = 0
 
         async def receive_more() -> Message:
-            nonlocal received, complete, patience
-            if complete:  # what is left to come is that the client leaves
-                return await receive()
-            asked = now()  # only the time that we wait counts
-            # An HTTPException passes through the framework's body parsers, which hide any other error behind a 400.
-            try:
-                message = await asyncio.wait_for(receive(), max(0.0, min(patience, end - asked)))
-            except asyncio.TimeoutError:
-                why = "The request did not arrive in time: send it again."
-                raise HTTPException(408, why, {"connection": "close"}) from None
-            size = len(message.get("body", b""))
-            patience = min(BODY_SECONDS, patience - (now() - asked) + size / RATE)
-            received, complete = received + size, not message.get("more_body", False)
-            self.held[client] += size
+            nonlocal received
+            message = await receive()
+            received += len(message.get("body", b""))
             if max(expected, received) > most:
+                # An HTTPException passes through the framework's body parsers, which turn any other error into a 400.
                 raise HTTPException(413, f"The request is larger than {most // MB} MB: send fewer or smaller photos.")
-            if self.held[client] > MAX_HELD_BYTES // 2 or sum(self.held.values()) > MAX_HELD_BYTES:
-                raise Busy
-            if complete and has_body and message["type"] == "http.request":
-                await places.enter_async_context(line.place(client, receive()))
             return message
 
-        async def send_answer(message: Message) -> None:
-            await places.aclose()  # whoever takes long to read it holds no place
-            await send(message)
-
-        # Of other requests nobody reads the body, if there is one.
-        has_body = scope["method"] == "POST" and (expected > 0 or "transfer-encoding" in headers)
-        try:
-            async with AsyncExitStack() as places:
-                if not has_body:
-                    await places.enter_async_context(line.place(client))
-                await self.app(scope, receive_more, send_answer)
-        except Busy as busy:  # before the application has begun
-            await JSONResponse({"error": busy.detail}, 503, busy.headers)(scope, receive, send)
-        finally:
-            self.held -= Counter({client: received})
-
-
-def _kind(scope: Scope) -> str:
-    if scope["path"] in UPLOADS:
-        return "upload"
-    return "change" if f"{scope['method']} {scope['path']}".startswith(CHANGES) else "other"
+        await self.app(scope, receive_more, send)
 
 
 class BoundedRequest(Request):
@@ -339,15 +223,7 @@ class BoundedRoute(APIRoute):
         answer = super().get_route_handler()
 
         async def bounded(request: Request):
-            try:
-                return await answer(BoundedRequest(request.scope, request.receive))
-            except HTTPException as error:
-                if error.status_code == 400 and "Too many files" in str(error.detail):
-                    raise HTTPException(413, f"Too many files: send at most {MAX_FILES} at a time.") from None
-                if isinstance(error.__cause__, OSError):  # the framework takes any error for a bad body
-                    why = f"The server could not keep the photos for a moment ({error.__cause__.strerror})"
-                    raise HTTPException(507, f"{why}: free its temporary folder, or send fewer.") from None
-                raise
+            return await answer(BoundedRequest(request.scope, request.receive))
 
         return bounded
 

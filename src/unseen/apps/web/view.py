@@ -9,41 +9,36 @@ from typing import Any
 
 import numpy as np
 
-from unseen.answers.answer import SUPPORT, Answer, Guess, Label, make_labels, support_in_words
+from unseen.answers.answer import SUPPORT, Answer, support_in_words
 from unseen.answers.explain import heat_of_pixels
-from unseen.answers.probability import Verdict
 from unseen.answers.words import LEVELS, training_in_words, words_of
+from unseen.apps.web.decoder import Decoded
 from unseen.apps.web.guards import MAX_LISTED
 from unseen.apps.web.layout import Layout
 from unseen.apps.web.schemas import RankOptions
 from unseen.hierarchy.core import Sense
 from unseen.methods.base import normalise_rows
 from unseen.model import Model
-from unseen.naming.candidates import hidden_people, parse_candidates
-from unseen.naming.meaning import find_class
+from unseen.naming.candidates import hidden_people
 from unseen.naming.placing import suggest
-from unseen.photos.decoding import Decoded
 from unseen.util.errors import UnseenError
 
 LEAST_PROBABLE, MOST_NODES = 0.01, 80  # of the nodes shown for a photo
 LEAST_REGION = 12  # classes: smaller regions of the map get their names when someone looks at them
-MARKS = {"seen": "s", "unseen": "u", "guesswork": "g"}  # a letter each, for the map
 TOPICS = (  # where to begin in WordNet: animals, dogs, birds, fish, plants, food, fruit, tools, vehicles, clothing, ...
     *("n00015388", "n02084071", "n01503061", "n02512053", "n00017222", "n00021265", "n07705931", "n04451818"),
     *("n04524313", "n03051540", "n03405725", "n03800933", "n02913152"),
 )
-NETWORK = "network"  # the name under which the network alone is compared
 
 
 class View:
     """A model and what the page asks of it, over and over, computed once."""
 
-    def __init__(self, name: str, model: Model, reach: float = 1.0):
-        self.name, self.model, self.reach = name, model, reach
+    def __init__(self, name: str, model: Model):
+        self.name, self.model = name, model
         self.bundle, self.hierarchy = model.bundle, model.bundle.hierarchy
-        self.is_class, self.is_seen = model.bundle.is_class, model.bundle.is_seen
-        info = model.bundle.network
-        self.network_key = f"{info.checksum} {info.transform}"  # bundles for which these are the same share features
+        trust = self.bundle.solution.trust
+        self.trust = None if trust is None else np.round(np.asarray(trust, np.float64), 4)
 
     def info(self) -> dict[str, Any]:
         bundle = self.bundle
@@ -51,89 +46,78 @@ class View:
             "name": self.name,
             "calibrated": bundle.calibration is not None,
             "method": bundle.method,
-            "classes": int(self.is_class.sum()),
+            "classes": int(bundle.is_class.sum()),
             "nodes": len(bundle),
             "seen": len(bundle.seen),
             "network": bundle.network.name,
             "vectors": list(bundle.vectors.names),
             "hierarchy": str(self.hierarchy.source.get("kind", "own")),
-            "trust": bundle.solution.trust is not None,
-            "reach": self.reach,
-            "calibrated_shift": None if bundle.calibration is None else bundle.calibration.seen_shift,
+            "trust": self.trust is not None,
             "added": self.added(),
             "taught": self.taught(),
         }
 
     def added(self) -> list[dict[str, Any]]:
-        """The last ones; and so below."""
+        """The most recently added classes, at most MAX_LISTED."""
         return [self.brief(id) for id in self.bundle.added[-MAX_LISTED:]]
 
     def taught(self) -> list[dict[str, Any]]:
+        """The most recently taught classes, at most MAX_LISTED."""
         last = list(self.bundle.taught.items())[-MAX_LISTED:]
         return [self.brief(id) | {"photos": taught.photos} for id, taught in last]
 
-    def trust(self, row: int) -> float | None:
-        trust = self.bundle.solution.trust
-        return None if trust is None else round(float(trust[row]), 4)
-
-    def mark(self, row: int) -> str:
-        """seen | unseen | guesswork | link, as the page draws it: a link only connects classes, and is no answer."""
-        if self.is_seen[row]:
-            return "seen"
-        if not self.is_class[row]:
-            return "link"
-        return "guesswork" if self.support(row) == SUPPORT[-1][0] else "unseen"
-
-    def support(self, row: int) -> str:
-        """How well what the network was trained on supports a class, in words; "" where that is no question."""
-        settled = self.is_seen[row] or not self.is_class[row] or self.hierarchy.ids[row] in self.bundle.taught
-        return "" if settled else support_in_words(self.trust(row))
-
-    def training(self, row: int) -> str:
-        """What was shown of a class, in words."""
-        taught = self.bundle.taught.get(self.hierarchy.ids[row])
-        if not (self.is_class[row] or taught):
-            return "only a heading"
-        photos = 0 if taught is None else taught.photos
-        return training_in_words(bool(self.is_seen[row]), bool(self.bundle.is_novel[row]), photos)
+    @cached_property
+    def marks(self) -> np.ndarray:
+        """N: seen | unseen | guesswork | link, as the page draws them; a link connects classes and is no answer."""
+        bundle, least = self.bundle, SUPPORT[-2][1]
+        weak = np.zeros(len(bundle), bool) if self.trust is None else self.trust < least
+        weak[self.hierarchy.indices(bundle.taught)] = False
+        return np.select([bundle.is_seen, ~bundle.is_class, weak], ["seen", "link", "guesswork"], "unseen")
 
     def brief(self, id: str) -> dict[str, Any]:
-        row = self.hierarchy.index(id)
+        """What the page shows beside a class wherever it is named."""
+        row, taught = self.hierarchy.index(id), self.bundle.taught.get(id)
+        is_seen, is_class = bool(self.bundle.is_seen[row]), bool(self.bundle.is_class[row])
+        trust = None if self.trust is None else float(self.trust[row])
+        photos = 0 if taught is None else taught.photos
+        in_words = training_in_words(is_seen, bool(self.bundle.is_novel[row]), photos)
         return {
             "id": id,
             "name": self.hierarchy.name(id),
-            "mark": self.mark(row),
-            "training": self.training(row),
-            "trust": self.trust(row),
-            "support": self.support(row),
+            "mark": str(self.marks[row]),
+            "training": in_words if is_class or taught else "only a heading",
+            "trust": trust,
+            "support": "" if is_seen or taught or not is_class else support_in_words(trust),
             "children": len(self.hierarchy.children(id)),
         }
 
-    def rank(self, features: np.ndarray, options: RankOptions, watch: Sequence[str] = ()) -> list[dict]:
-        """For each row of features: the verdict, the k best labels, the probable nodes, places of watched classes."""
-        candidates, shift = options.candidates, options.seen_shift
-        answers = self.model.answers(features, options.k, candidates, shift, options.sure)
-        places = self._places(features, candidates, shift or 0.0, watch) if watch else [[] for _ in answers]
+    # -- answers -------------------------------------------------------------------------------------------------------
+
+    def rank(self, features: np.ndarray, options: RankOptions, watch: Sequence[str] = ()) -> list[dict[str, Any]]:
+        """For each row of features the answer, as everybody serialises it, and what only the page needs."""
+        answers = self.model.answers(
+            features, k=options.k, candidates=options.candidates, confidence=options.confidence
+        )
+        places = self._places(features, options.candidates, watch) if watch else [[] for _ in answers]
         return [
-            answer.as_dict()
-            | {
-                "verdict": self.verdict(answer.verdict),
-                "labels": [self.answer(label) for label in answer],
-                "guesses": [self.guess(guess) for guess in answer.guesses],
-                "lit": self._probable_tree(answer),
-                "watched": [one | self._probable_place(answer, one["id"]) for one in watched],
-            }
-            for answer, watched in zip(answers, places, strict=True)
+            answer.as_dict() | self._for_page(answer, watched) for answer, watched in zip(answers, places, strict=True)
         ]
+
+    def _for_page(self, answer: Answer, watched: Sequence[dict[str, Any]]) -> dict[str, Any]:
+        return {
+            "hedge": LEVELS.get(answer.verdict.level, ""),
+            "text": answer.verdict.text,
+            "about": {one.id: self.brief(one.id) for one in (*answer.guesses, *answer.labels)},
+            "nodes": self._probable_tree(answer),
+            "watched": [one | self._probable_place(answer, one["id"]) for one in watched],
+        }
 
     def _probable_place(self, answer: Answer, id: str) -> dict[str, Any]:
         """How probable a class is, and the guess that it is folded into, if any."""
-        words = words_of(self.hierarchy)
         ways = ((guess.id, {guess.id, *self.hierarchy.ancestors(guess.id)}) for guess in answer.guesses)
-        above, say = {id, *self.hierarchy.ancestors(id)}, words.says[self.hierarchy.index(id)]
+        above = {id, *self.hierarchy.ancestors(id)}
         within = next((other for other, way in ways if id in way or other in above), None)
-        probability = 0.0 if answer.nodes is None else min(1.0, answer.nodes[id])
-        return {"say": say, "probability": probability, "within": within}
+        return {"probability": min(1.0, answer.probability(id)), "within": within}
 
     def _probable_tree(self, answer: Answer) -> list[dict[str, Any]]:
         """The probable nodes and the guesses as a tree: each after its parent, a class with several under the first.
@@ -161,8 +145,8 @@ class View:
             {
                 "id": id,
                 "name": words.says[rows[id]],
-                "mark": self.mark(rows[id]),
-                "training": self.training(rows[id]),
+                "mark": str(self.marks[rows[id]]),
+                "training": self.brief(id)["training"],
                 "parent": parent,
                 "probability": min(1.0, probabilities.get(id, 0.0)),
                 "here": bool(words.groups[rows[id]] == here),
@@ -178,58 +162,23 @@ class View:
             way.append(parents[0])
         return way
 
-    def candidates(self, spec: str) -> str:
-        """One spelling for each list of candidates, since what is computed for a list is kept under its name."""
-        sets = parse_candidates(self.bundle, spec.replace("1k", "1K"), files=False)
-        spelt = []
-        for operation, part in sets:
-            kind, colon, name = part.partition(":")
-            if kind == "subtree":
-                name = find_class(name, self.hierarchy, prefer_first_name=True)
-            spelt.append(operation + kind + colon + name)
-        return "".join(spelt).removeprefix("+")
-
-    def verdict(self, verdict: Verdict) -> dict[str, Any]:
-        return verdict.as_dict() | {"text": verdict.text, "hedge": LEVELS.get(verdict.level, "")}
-
-    def answer(self, label: Label) -> dict[str, Any]:
-        row = self.hierarchy.index(label.id)
-        words = {"mark": self.mark(row), "support": self.support(row), "training": label.training}
-        return label.as_dict() | {"score": round(label.score, 5)} | words
-
-    def guess(self, guess: Guess) -> dict[str, Any]:
-        row = self.hierarchy.index(guess.id)
-        words = {"mark": self.mark(row), "support": self.support(row), "training": guess.training}
-        return guess.as_dict() | {"name": self.hierarchy.name(guess.id)} | words
-
-    def _places(self, features: np.ndarray, candidates: str, shift: float, watch: Sequence[str]) -> list[list[dict]]:
-        """Where the watched classes stand among the candidates, for each photo."""
+    def _places(self, features: np.ndarray, candidates: str, watch: Sequence[str]) -> list[list[dict]]:
+        """The ranks of the watched classes among the candidates, for each photo."""
         rows = self.model.candidates(candidates)
         position = {int(row): at for at, row in enumerate(rows)}
         watched = [(id, position[row]) for id in watch if (row := self.hierarchy.index(id)) in position]
-        scores = self.model.scores(features, candidates, shift)
         return [
             [{"id": id, "place": int((row > row[at]).sum()) + 1, "of": len(rows)} for id, at in watched]
-            for row in scores
+            for row in self.model.scores(features, candidates)
         ]
 
     def places_of(self, classifier: np.ndarray, features: np.ndarray, candidates: str) -> list[dict[str, int]]:
-        """Where a class with this classifier would stand among the candidates, for each photo."""
+        """The rank that a class with this classifier would have among the candidates, for each photo."""
         scores = self.model.scores(features, candidates)
         own = self.bundle.solution.projection(features) @ classifier.astype(np.float32)
         return [
             {"place": int((row > score).sum()) + 1, "of": len(row) + 1} for row, score in zip(scores, own, strict=True)
         ]
-
-    def network_alone(self, features: np.ndarray, k: int) -> dict[str, Any]:
-        """What the network itself says of one photo: its own classifiers, its own classes."""
-        head = self.bundle.head
-        scores = head[:, :-1] @ features + head[:, -1]
-        shares = np.exp(scores - scores.max())
-        shares /= shares.sum()
-        best = np.argsort(-scores, kind="stable")[:k]
-        labels = make_labels(self.bundle, self.bundle.seen[best], scores[best], shares[best])
-        return {"labels": [self.answer(label) for label in labels], "verdict": None, "guesses": None}
 
     def heatmaps(self, photo: Decoded, ids: Sequence[str]) -> dict[str, Any]:
         """Where in a photo the scores of classes come from."""
@@ -237,6 +186,8 @@ class View:
         heats = heat_of_pixels(self.bundle, network, network.transform.normalise(photo.pixels), photo.size, list(ids))
         maps = [{"id": heat.id, "name": heat.name, "score": heat.score, "cells": heat.cells.tolist()} for heat in heats]
         return {"box": list(heats[0].box), "maps": maps}
+
+    # -- the hierarchy -------------------------------------------------------------------------------------------------
 
     def search(self, query: str, limit: int) -> list[dict[str, Any]]:
         """Classes by name, best first; without a query the tops of the hierarchy."""
@@ -248,17 +199,17 @@ class View:
 
     @cached_property
     def layout(self) -> Layout:
-        return Layout(self.hierarchy, self.is_class)
+        return Layout(self.hierarchy, self.bundle.is_class)
 
     def map(self) -> dict[str, Any]:
         """Every class by a letter for its mark, in the order of the map, and the regions that are named from afar."""
         layout, words = self.layout, words_of(self.hierarchy)
         regions = [row for row in layout.regions(LEAST_REGION).tolist() if words.sayable[row]]
-        marks = "".join(MARKS.get(self.mark(row), "g") for row in layout.rows.tolist())
+        marks = "".join(mark[0] for mark in self.marks[layout.rows])
         named = [
             [*layout.stretch(row), int(layout.depth[row]), words.says[row], self.hierarchy.ids[row]] for row in regions
         ]
-        return {"bundle": self.name, "marks": marks, "regions": named}
+        return {"marks": marks, "regions": named}
 
     def places(self, start: int, count: int) -> list[list[str]]:
         """The id and the spoken name of each class in a stretch of the map."""
@@ -278,7 +229,7 @@ class View:
     def propose(self, name: str) -> dict[str, Any]:
         """What a new class of that name may be a kind of; and the classes that have the name already."""
         hierarchy = self.hierarchy
-        exists = [sense for sense in hierarchy.senses(name) if self.is_class[hierarchy.index(sense.id)]]
+        exists = [sense for sense in hierarchy.senses(name) if self.bundle.is_class[hierarchy.index(sense.id)]]
         try:
             (item,) = suggest([name], hierarchy)
             places = [] if item.known else [*item.parent.split("|"), *(one.sense.id for one in item.places)]
@@ -317,7 +268,7 @@ class View:
     def nearest(self, id: str, n: int) -> list[dict[str, Any]]:
         """The n classes whose classifiers are most like that of `id`, by cosine."""
         solution, row = self.bundle.solution, self.hierarchy.index(id)
-        others = self.is_class & ~hidden_people(self.bundle)
+        others = self.bundle.is_class & ~hidden_people(self.bundle)
         others = others if solution.answers is None else others & solution.answers
         if solution.answers is not None and not solution.answers[row]:
             return []
@@ -335,14 +286,15 @@ class View:
         """The explanation, and what is needed to draw it: every class that lies on one of its paths."""
         reason = self.model.explain(id, n).as_dict()
         tree = self._tree([path for path in (reason["path"][::-1], *(n["path"] for n in reason["neighbours"])) if path])
-        return reason | {
-            "mark": self.mark(self.hierarchy.index(id)),
-            "training": self.training(self.hierarchy.index(id)),
-            "support": self.support(self.hierarchy.index(id)),
-            "looks": self.hierarchy.look(id),
-            "tree": [{"id": i, "parent": parent} for i, parent in tree.items()],
-            "nodes": {i: self.brief(i) for i in tree},
-        }
+        return (
+            reason
+            | self.brief(id)
+            | {
+                "looks": self.hierarchy.look(id),
+                "tree": [{"id": i, "parent": parent} for i, parent in tree.items()],
+                "nodes": {i: self.brief(i) for i in tree},
+            }
+        )
 
     def _tree(self, paths: Sequence[Sequence[str]]) -> dict[str, str | None]:
         """The classes on these paths, each with one parent, as a tree up to the top.

@@ -1,16 +1,12 @@
 // The page: photos come in, answers are shown. The work is done in worker.js; nothing is sent anywhere.
 
-import { articleOf, count, percent, shown, verdictText } from "./words.js";
+import { Answers, Verdict } from "./answers.js";
+import { announce, html } from "./ui.js";
+import { render } from "./vendor/preact.js";
+import { count, shown, verdictText } from "./words.js";
 
 const at = (id) => document.getElementById(id);
-
-/** An element with attributes and children; texts are only ever set as texts. */
-function element(tag, attributes = {}, ...children) {
-  const made = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-  made.append(...children.filter(Boolean).map((child) => (typeof child === "string" ? shown(child) : child)));
-  return made;
-}
+const say = (content) => render(content, at("answer"));
 
 // A worker from a blob works under the page's policy: it can reach no other host either. One from a file would not.
 const start = `import ${JSON.stringify(new URL("worker.js", import.meta.url).href)};`;
@@ -19,10 +15,6 @@ const worker = new Worker(URL.createObjectURL(new Blob([start], { type: "text/ja
 let current = null; // {key, url, name}: the photo that is shown
 let ready = false;
 let broken = null; // why there will be no answers
-
-const tell = (text) => (at("status").textContent = shown(text));
-
-const say = (...children) => at("answer").replaceChildren(...children.filter(Boolean));
 
 worker.onerror = () => stop("The page could not be started here: it needs a recent browser.");
 worker.onmessage = ({ data }) => {
@@ -49,13 +41,12 @@ function stop(why) {
 
 function fail(why) {
   at("card").setAttribute("aria-busy", "false");
-  say(element("p", { class: "problem" }, why));
-  tell(why);
+  say(html`<p class="problem">${why}</p>`);
+  announce(why);
 }
 
 function wait() {
-  const words = ready ? "Looking …" : "Waiting for the model …";
-  say(element("p", { class: "waiting" }, element("span", { class: "spinner", "aria-hidden": "true" }), words));
+  say(html`<p class="waiting"><span class="spinner" aria-hidden="true"></span>${ready ? "Looking …" : "Waiting for the model …"}</p>`);
 }
 
 function take(files) {
@@ -77,51 +68,13 @@ function take(files) {
 
 function show({ verdict, guesses, calibrated, seconds }) {
   at("card").setAttribute("aria-busy", "false");
-  const best = guesses[0];
-  const unknown = verdict.id === null;
-  const heading = unknown
-    ? element("h2", {}, "I don't know what this is.")
-    : element(
-        "h2",
-        {},
-        element("span", { class: "hedge" }, `${verdict.hedge}: `),
-        articleOf(verdict),
-        element("b", {}, verdict.say),
-        element("span", { class: "soft" }, ` (${percent(verdict.probability)})`),
-      );
-  const better =
-    best &&
-    best.title !== verdict.say &&
-    element(
-      "p",
-      { class: "best" },
-      unknown ? "If I had to guess: " : "Best guess: ",
-      element("b", {}, best.title),
-      best.probability < 0.3 ? ", but it may well be another." : ".",
-    );
-  const rough = !calibrated && element("p", { class: "soft rough" }, "How sure it is, is only a rough figure for this model.");
-  const rows = guesses.map(({ title, probability, training, mark }) => {
-    const fill = element("span", { class: `bar-fill ${mark}` });
-    fill.style.width = `${100 * probability}%`;
-    return element(
-      "li",
-      { class: "answer answer-plain" },
-      element(
-        "span",
-        { class: "answer-body" },
-        element("span", { class: "answer-line" }, element("b", { class: "name" }, title), element("span", { class: "share" }, percent(probability))),
-        element("span", { class: "track", "aria-hidden": "true" }, fill),
-        element("span", { class: `mark mark-${mark}` }, element("span", { class: "glyph", "aria-hidden": "true" }), training),
-      ),
-    );
-  });
-  const level = unknown ? "unknown" : "known";
-  say(
-    element("div", { class: `verdict verdict-${level}` }, heading, better, rough),
-    element("ol", { class: "answers", "aria-label": "Best guesses" }, ...rows),
-    element("p", { class: "soft took", "data-seconds": String(seconds) }, `Named on this device in ${seconds.toFixed(seconds < 1 ? 2 : 1)} s.`),
-  );
-  tell(`${current.name}: ${verdictText(verdict)}. Best guess: ${best?.title ?? "none"}`);
+  const rows = guesses.map((guess) => ({ ...guess, id: guess.title, say: guess.title }));
+  say(html`
+    <${Verdict} answer=${{ verdict, guesses: rows, calibrated }} />
+    <${Answers} guesses=${rows} label="Best guesses" />
+    <p class="soft took" data-seconds=${seconds}>Named on this device in ${seconds.toFixed(seconds < 1 ? 2 : 1)} s.</p>
+  `);
+  announce(`${current.name}: ${verdictText(verdict)}. Best guess: ${rows[0]?.title ?? "none"}`);
 }
 
 at("photo").addEventListener("error", () => (at("photo").hidden = true)); // the answer says why

@@ -52,15 +52,15 @@ function upload(path, form, onprogress, signal) {
   });
 }
 
-function send(method, path, body, signal) {
+function send(method, path, body) {
   const headers = { "content-type": "application/json" };
-  return request(path, { method, headers, body: JSON.stringify(body), signal });
+  return request(path, { method, headers, body: JSON.stringify(body) });
 }
 
 const given = (fields) => Object.entries(fields).filter(([, value]) => ![null, undefined, ""].includes(value));
 
 const address = (path, fields) => `${path}?${new URLSearchParams(given(fields))}`;
-const at = (path, id, fields) => address(`${path}/${encodeURIComponent(id)}`, fields);
+const at = (path, id) => `${path}/${encodeURIComponent(id)}`;
 
 const SHORT = 1500; // characters of a list that a form may carry; a longer one is applied by ranking again
 
@@ -74,32 +74,30 @@ export async function classify(file, name, fields, { onprogress = null, signal =
   return long ? rank({ tokens: [answer.photos[0].token], ...fields }) : answer;
 }
 
-export function heatmap(file, name, ids, { bundle, among }) {
+export function heatmap(file, name, ids, among) {
   const form = new FormData();
   form.append("file", file, name);
   for (const id of ids) form.append("ids", id);
-  for (const [field, value] of given({ bundle, among })) form.append(field, value);
+  if (among) form.append("among", among);
   return request("/api/heatmap", { method: "POST", body: form });
 }
 
 export const rank = (body) => send("POST", "/api/rank", body);
-export const compare = (body) => send("POST", "/api/compare", body);
 export const add = (body) => send("POST", "/api/add", body);
 /** Where a class would stand on photos if it were added. */
 export const tryOut = (body) => send("POST", "/api/try", body);
 export const save = (body) => send("POST", "/api/save", body);
-export const remove = (id, bundle) => request(at("/api/classes", id, { bundle }), { method: "DELETE" });
+export const remove = (id) => request(at("/api/classes", id), { method: "DELETE" });
 export const teach = (body) => send("POST", "/api/teach", body);
-export const unteach = (id, bundle) => request(at("/api/teach", id, { bundle }), { method: "DELETE" });
-export const search = (query, bundle, signal) =>
-  request(address("/api/classes", { query, bundle, limit: 10 }), { signal });
-export const suggest = (name, bundle, signal) => send("POST", "/api/suggest", { name, bundle }, signal);
-export const topics = (bundle) => request(address("/api/topics", { bundle }));
-export const details = (id, bundle) => request(at("/api/classes", id, { bundle }));
-export const explain = (id, { bundle, among }) => send("POST", "/api/explain", { id, bundle, among, n: 5 });
-export const map = (bundle) => request(address("/api/map", { bundle }));
-export const mapPlaces = (bundle, start, count) => request(address("/api/map/places", { bundle, start, count }));
-export const bundles = () => request("/api/bundles");
+export const unteach = (id) => request(at("/api/teach", id), { method: "DELETE" });
+export const search = (query, signal) => request(address("/api/classes", { query, limit: 10 }), { signal });
+export const suggest = (name) => send("POST", "/api/suggest", { name });
+export const topics = () => request("/api/topics");
+export const details = (id) => request(at("/api/classes", id));
+export const explain = (id, among) => send("POST", "/api/explain", { id, among });
+export const map = () => request("/api/map");
+export const mapPlaces = (start, count) => request(address("/api/map/places", { start, count }));
+export const bundle = () => request("/api/bundle");
 /** All that the page needs to begin. */
 export const start = () => request("/api/start");
 /** Whether the server is there; says nothing if not. */

@@ -1,24 +1,22 @@
-// Starts the page: views by address (#recognise, #compare, #grow, #explore/ID), colours, models, and what to do when
+// Starts the page: views by address (#recognise, #grow, #explore/ID), colours, and what to do when
 // the server is gone: say so, ask now and then whether it is back, and go on.
 
 import * as api from "./api.js";
-import { Compare } from "./compare.js";
 import { Controls } from "./controls.js";
 import { Explore } from "./explore.js";
 import { Grow } from "./grow.js";
 import { Camera, Intake, listenForPhotos } from "./intake.js";
 import { rerank, restore } from "./photos.js";
 import { Recognise } from "./recognise.js";
-import { choose, emit, loadBundles, loadStart, on, readAddress, state } from "./state.js";
+import { emit, loadBundle, loadStart, on, readAddress, state } from "./state.js";
 import { announce, button, html, icon, notify, useState } from "./ui.js";
 import { render } from "./vendor/preact.js";
-import { modelName, setWords } from "./words.js";
+import { setWords } from "./words.js";
 
-const VIEWS = { recognise: "Recognise", compare: "Compare", grow: "Grow", explore: "Explore" };
+const VIEWS = { recognise: "Recognise", grow: "Grow", explore: "Explore" };
 const ALIVE = 2500; // milliseconds between two questions whether the server is back
 
 function Page() {
-  const workbench = ["recognise", "compare"].includes(state.view);
   return html`
     <header class="top">
       <a class="brand" href="#recognise"><img src="/static/icon.svg" alt="" width="26" height="26" />unseen</a>
@@ -28,7 +26,7 @@ function Page() {
             html`<a href=${`#${view}`} data-view=${view} aria-current=${view === state.view ? "page" : null}>${icon(view)}${word}</a>`,
         )}
       </nav>
-      <div class="top-end"><${Models} /><a class="quiet" href="/docs">API</a><${Theme} /></div>
+      <div class="top-end"><${Theme} /></div>
     </header>
     <main id="main" tabindex="-1">
       ${state.gone &&
@@ -36,29 +34,21 @@ function Page() {
         <p>The server does not answer. Your photos stay here; everything goes on once it is back.</p>
         ${button("Retry", askAlive)}
       </div>`}
-      ${workbench &&
-      html`<div id="workbench" class=${`workbench${state.photos.length ? " has-photos" : ""}`} data-view=${state.view}>
+      ${state.view === "recognise" &&
+      html`<div id="workbench" class=${`workbench${state.photos.length ? " has-photos" : ""}`}>
         <${Intake} />
-        ${state.photos.length > 0 && html`<${Controls} />`}
-        ${state.view === "compare" ? html`<${Compare} />` : state.photos.length > 0 ? html`<${Recognise} />` : html`<h1 class="only-read">Recognise</h1>`}
+        ${state.photos.length > 0 ? html`<${Controls} /><${Recognise} />` : html`<h1 class="only-read">Recognise</h1>`}
       </div>`}
       ${state.view === "grow" && html`<${Grow} />`} ${state.view === "explore" && html`<${Explore} />`}
     </main>
     <footer class="foot">
-      <p>unseen ${state.version}. The server keeps no photo; this browser does, until you remove it.</p>
+      <p>
+        unseen ${state.version}. The server keeps no photo; this browser does, until you remove it.
+        <a href="/openapi.json">API</a>
+      </p>
     </footer>
     <${Camera} />
   `;
-}
-
-function Models() {
-  if (state.bundles.length < 2) return null;
-  return html`<label class="bundle">
-    <span class="only-read">Model</span>
-    <select id="bundle" value=${state.bundle} onChange=${(event) => choose({ bundle: event.target.value })}>
-      ${state.bundles.map(({ name }) => html`<option value=${name} selected=${name === state.bundle}>${modelName(name)}</option>`)}
-    </select>
-  </label>`;
 }
 
 const system = window.matchMedia("(prefers-color-scheme: dark)");
@@ -149,7 +139,7 @@ async function start() {
   window.addEventListener("popstate", async () => (await readAddress()) && rerank());
   // Another window may have changed what is there, or the server was restarted meanwhile.
   document.addEventListener("visibilitychange", () => {
-    if (!document.hidden && state.bundle && !state.gone) loadBundles().catch(() => {});
+    if (!document.hidden && state.bundle && !state.gone) loadBundle().catch(() => {});
   });
   on("back", () => document.body.dataset.ready || load());
   await load().catch((error) => error.gone || notify(error.message));

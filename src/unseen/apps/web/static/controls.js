@@ -1,7 +1,8 @@
-// How sure a verdict must be, which classes may answer, and, for those who want it, which sort is favoured.
+// How sure a verdict must be, and which classes may answer.
 
-import { choose, competes, info, state, SURENESS } from "./state.js";
-import { button, html, legend, Search, useEffect, useRef, useState } from "./ui.js";
+import { Search } from "./search.js";
+import { choose, CONFIDENCES, state } from "./state.js";
+import { html, legend, useEffect, useRef, useState } from "./ui.js";
 import { count, namesOf, number } from "./words.js";
 
 const KINDS = [
@@ -23,28 +24,27 @@ export function Controls() {
   return html`<aside id="controls" class="controls" aria-label="How to answer">
     <details class="control-fold" open=${open} onToggle=${(event) => event.target.className === "control-fold" && setOpen(event.target.open)}>
       <summary>How to answer<span class="chosen soft">${word}</span></summary>
-      <${Sure} /><${Candidates} /><${Favour} />${legend()}
+      <${Confidence} /><${Candidates} />${legend()}
     </details>
   </aside>`;
 }
 
-function Sure() {
-  const near = (best, sure, at) => (Math.abs(sure - state.sure) < Math.abs(SURENESS[best] - state.sure) ? at : best);
-  const at = SURENESS.reduce(near, 0);
+function Confidence() {
+  const far = (at) => Math.abs(CONFIDENCES[at] - state.confidence);
+  const at = CONFIDENCES.reduce((best, _, other) => (far(other) < far(best) ? other : best), 0);
   return html`<div class="trade">
     <div class="trade-head">
-      <label for="sure">How sure?</label><output for="sure" id="sure-value">right ${OFTEN[at]}</output>
+      <label for="confidence">How sure?</label><output for="confidence">right ${OFTEN[at]}</output>
     </div>
     <input
       type="range"
-      id="sure"
-      class="plain"
+      id="confidence"
       min="0"
-      max=${SURENESS.length - 1}
+      max=${CONFIDENCES.length - 1}
       step="1"
       value=${at}
       aria-valuetext=${`right ${OFTEN[at]}`}
-      onInput=${(event) => choose({ sure: SURENESS[event.target.value] })}
+      onInput=${(event) => choose({ confidence: CONFIDENCES[event.target.value] })}
     />
     <div class="trade-ends soft" aria-hidden="true"><span>says more</span><span>errs less</span></div>
   </div>`;
@@ -124,7 +124,7 @@ function List() {
   const meant = (one) => {
     const parent = one.parents[0]?.name;
     if (one.new) return `new, taken for a kind of ${parent}`;
-    return one.others.length ? `a kind of ${parent}; not ${one.others.map((other) => `that of ${other.name}`).slice(0, 1)}` : parent && `a kind of ${parent}`;
+    return one.others.length ? `a kind of ${parent}; not ${one.others[0].name}` : parent && `a kind of ${parent}`;
   };
   const current = state.listed.length > 0 && names.length > 0;
   return html`<div class="more list-box">
@@ -153,39 +153,4 @@ function List() {
       </ul>
     </details>`}
   </div>`;
-}
-
-function Favour() {
-  const percents = Math.round(state.balance * 100);
-  const side = percents > 0 ? "what it was not trained on" : "what it was trained on";
-  const said = percents === 0 ? "neither" : `${Math.abs(percents)} per cent towards ${side}`;
-  const note = !competes()
-    ? "Only matters where both sorts compete."
-    : percents !== 0
-      ? "How sure it is, is then only a rough figure."
-      : info()?.calibrated_shift === null
-        ? "Both sorts are taken as they come."
-        : "Both sorts are balanced by photos.";
-  return html`<details class="advanced" open=${percents !== 0 || null}>
-    <summary>Advanced</summary>
-    <div class="trade-head">
-      <label for="balance">Favour</label>
-      <output for="balance" id="balance-value">${percents === 0 ? "neither" : `${Math.abs(percents)} %`}</output>
-      ${percents !== 0 && button("Reset", () => choose({ balance: 0 }), { kind: "quiet reset" })}
-    </div>
-    <input
-      type="range"
-      id="balance"
-      min="-100"
-      max="100"
-      step="1"
-      value=${percents}
-      disabled=${!competes()}
-      aria-describedby="balance-note"
-      aria-valuetext=${said}
-      onInput=${(event) => choose({ balance: Number(event.target.value) / 100 })}
-    />
-    <div class="trade-ends soft" aria-hidden="true"><span>trained on</span><span>not trained on</span></div>
-    <p class="soft" id="balance-note">${note}</p>
-  </details>`;
 }

@@ -3,8 +3,9 @@
 import * as api from "./api.js";
 import { addParent, beginWith } from "./grow.js";
 import { WorldMap } from "./map.js";
-import { choose, info, state } from "./state.js";
-import { announce, bar, button, exploreLink, focusOn, html, icon, legend, mark, Search, skeleton, support, useAnswer, useEffect, useState } from "./ui.js";
+import { Search } from "./search.js";
+import { choose, state } from "./state.js";
+import { announce, bar, button, exploreLink, focusOn, html, icon, legend, mark, skeleton, support, useAnswer, useEffect, useState } from "./ui.js";
 import { known, number } from "./words.js";
 
 const MANY = 24; // kinds listed at first
@@ -14,8 +15,8 @@ const link = (one) => html`<a href=${exploreLink(one.id)}>${one.name}</a>`;
 
 export function Explore() {
   const { id } = state;
-  const key = JSON.stringify([state.run, state.bundle, id, info().added.length, info().taught]);
-  const [one, error] = useAnswer(id && key, () => api.details(id, state.bundle));
+  const key = JSON.stringify([state.run, id, state.bundle.added.length, state.bundle.taught]);
+  const [one, error] = useAnswer(id && key, () => api.details(id));
   const [last, setLast] = useState(null); // stays until the next one is there
   if (one && one !== last) setLast(one);
   const shown = one ?? (last?.id === id ? last : null);
@@ -38,8 +39,8 @@ export function Explore() {
     <div class="explore-two">
       <div class="map-side">
         <${WorldMap}
-          lit=${photo && lit ? photo.answer.lit : null}
-          here=${photo && lit ? photo.answer.lit.find((node) => node.here)?.at : null}
+          lit=${photo && lit ? photo.answer.nodes : null}
+          here=${photo && lit ? photo.answer.nodes.find((node) => node.here)?.at : null}
           chosen=${id ? (shown?.at ?? null) : null}
           name=${shown?.say ?? ""}
           onpick=${go}
@@ -63,7 +64,7 @@ export function Explore() {
 }
 
 function Start() {
-  const [answer] = useAnswer(`${state.run} ${state.bundle}`, () => api.topics(state.bundle));
+  const [answer] = useAnswer(state.run, api.topics);
   return html`<p class="soft">All that it can name has its place. What is alike lies side by side. Click one, or begin here:</p>
     <ul class="kin topics">
       ${answer?.topics.map(

@@ -2,10 +2,11 @@
 // one types, where the class would stand on the photos is shown.
 
 import * as api from "./api.js";
-import { emit, info, loadBundles, on, state } from "./state.js";
+import { Search } from "./search.js";
+import { emit, loadBundle, on, state } from "./state.js";
 import { rerank } from "./photos.js";
 import { refresh, unlearn } from "./teach.js";
-import { announce, button, exploreLink, focusOn, html, icon, mark, notify, Search, support, useAnswer, useState } from "./ui.js";
+import { announce, button, exploreLink, focusOn, html, icon, mark, notify, support, useAnswer, useState } from "./ui.js";
 import { count, number, percent } from "./words.js";
 
 const FIRST_PLACES = 5;
@@ -70,7 +71,7 @@ function Form() {
     try {
       for (const photo of state.photos) photo.before = photo.answer?.guesses.slice(0, 3) ?? null;
       const ids = parents.map((parent) => parent.id);
-      const answer = await api.add({ name, looks, definition, parents: ids, bundle: state.bundle });
+      const answer = await api.add({ name, looks, definition, parents: ids });
       edit({ name: "", parents: [], looks: "", definition: "" });
       await refresh();
       announce(`Added ${answer.added.at(-1).name}. It takes part in the answers now.`);
@@ -127,7 +128,7 @@ function Form() {
 /** What a name may be a kind of; and that it exists already. Both only for the name as it stands there now. */
 function Proposals({ name }) {
   const rested = useRested(name, 250);
-  const [proposal] = useAnswer(rested ? `${state.bundle} ${rested}` : null, () => api.suggest(rested, state.bundle));
+  const [proposal] = useAnswer(rested || null, () => api.suggest(rested));
   if (!proposal || proposal.name !== name) return html`<div class="proposals" role="status"></div>`;
   const fresh = proposal.parents.filter((one) => !draft.parents.some((parent) => parent.id === one.id));
   return html`<div class="proposals" role="status">
@@ -151,7 +152,7 @@ function Tried() {
   const tokens = photos.map((photo) => photo.token);
   const { name, parents, looks, definition } = draft;
   const ready = name.trim() && parents.length && tokens.length;
-  const body = { name, looks, definition, parents: parents.map((parent) => parent.id), tokens, bundle: state.bundle };
+  const body = { name, looks, definition, parents: parents.map((parent) => parent.id), tokens };
   const rested = useRested(ready ? JSON.stringify(body) : null, 400);
   const [answer] = useAnswer(rested, () => api.tryOut(JSON.parse(rested)));
   if (!ready) return null;
@@ -165,17 +166,17 @@ function Tried() {
 }
 
 function Added() {
-  const { added, taught } = info();
+  const { added, taught } = state.bundle;
   const lessons = taught.filter((one) => !added.some((other) => other.id === one.id));
   const takeOut = (one) => async () => {
     try {
-      await api.remove(one.id, state.bundle);
+      await api.remove(one.id);
       announce(`Removed ${one.name}.`);
     } catch (error) {
       if (error.status !== 404) return notify(error.message);
       notify(`${one.name} is not there any more: the server was started anew.`);
     }
-    await loadBundles();
+    await loadBundle();
     rerank();
     focusOn("#grow-name");
   };
@@ -202,12 +203,12 @@ function Added() {
 }
 
 function Save() {
-  const [said, setSaid] = useState(null); // {command} or {problem} or "Saving …"
+  const [said, setSaid] = useState(null); // {name, command} or {problem} or "Saving …"
   const submit = async (event) => {
     event.preventDefault();
     const name = event.target.elements["save-name"].value;
     setSaid("Saving …");
-    api.save({ name, bundle: state.bundle }).then(setSaid, (error) => setSaid({ problem: error.message }));
+    api.save({ name }).then(setSaid, (error) => setSaid({ problem: error.message }));
   };
   return html`<form class="save" id="save-form" onSubmit=${submit}>
     <label for="save-name">Save the grown model</label>
@@ -217,14 +218,14 @@ function Save() {
     </div>
     <p class="soft">What is not saved is lost when the server is restarted.</p>
     <p class=${`told${said?.problem ? " problem" : ""}`} role="status">
-      ${said?.command ? html`Saved. Use it with <code>${said.command}</code>` : (said?.problem ?? said)}
+      ${said?.command ? html`Saved. Use it with <code>${said.command}</code>` : said?.name ? `Saved on the server as ${said.name}.` : (said?.problem ?? said)}
     </p>
   </form>`;
 }
 
 /** The photos on which an added class reaches the first places: before and after, also where it is part of a guess. */
 function Places() {
-  const names = new Map(info().added.map((one) => [one.id, one.name]));
+  const names = new Map(state.bundle.added.map((one) => [one.id, one.name]));
   const watched = state.photos.filter((photo) => photo.token && photo.watched.some((one) => names.has(one.id)));
   const reached = (photo) => photo.watched.filter((one) => names.has(one.id) && one.place <= FIRST_PLACES);
   const photos = watched.filter((photo) => reached(photo).length).slice(0, 8);

@@ -1,24 +1,23 @@
 // Where in the photo a score comes from: cells of the network's last feature map, painted over the photo.
 
 import * as api from "./api.js";
-import { among, state } from "./state.js";
+import { among } from "./state.js";
 import { html, useEffect, useRef } from "./ui.js";
 
 const FOR = [255, 122, 24];
 const AGAINST = [48, 116, 255];
-const keyOf = () => JSON.stringify([state.bundle, among()]);
+const keyOf = () => among();
 
 /** {box, maps: id -> cells} for these classes, or {problem}. Asked for once a photo and model; more ids are added. */
 export async function heatOf(photo, ids) {
   const key = keyOf();
   if (!photo.heat.has(key)) photo.heat.set(key, { maps: new Map(), waiting: Promise.resolve() });
   const heat = photo.heat.get(key);
-  const asked = { bundle: state.bundle, among: among() };
   heat.waiting = heat.waiting.then(async () => {
     const missing = [...new Set(ids)].filter((id) => !heat.maps.has(id));
     if (!missing.length || heat.problem) return;
     try {
-      const answer = await api.heatmap(photo.file, photo.name, missing, asked);
+      const answer = await api.heatmap(photo.file, photo.name, missing, key);
       heat.box = answer.box;
       for (const map of answer.maps) heat.maps.set(map.id, map.cells);
     } catch (error) {

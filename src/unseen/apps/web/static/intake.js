@@ -3,10 +3,10 @@
 import * as api from "./api.js";
 import { cellsOf, Heat, heatOf } from "./heat.js";
 import { WorldMap } from "./map.js";
-import { addFiles } from "./photos.js";
+import { addFiles, forPage } from "./photos.js";
 import { frame } from "./pictures.js";
 import { Way } from "./recognise.js";
-import { emit, info, ranking, state } from "./state.js";
+import { emit, ranking, state } from "./state.js";
 import { html, icon, notify, skeleton, useEffect, useRef, useState } from "./ui.js";
 import { explain } from "./why.js";
 import { articleOf, number, percent, shown, verdictText } from "./words.js";
@@ -97,7 +97,7 @@ export function listenForPhotos() {
     veil.hidden = true;
     if (!files(event)) return;
     event.preventDefault();
-    if (!["recognise", "compare"].includes(state.view)) location.hash = "#recognise";
+    if (state.view !== "recognise") location.hash = "#recognise";
     addFiles(event.dataTransfer.files);
   });
   window.addEventListener("paste", (event) => {
@@ -111,7 +111,7 @@ export function listenForPhotos() {
 // -- the first screen --------------------------------------------------------------------------------------------------
 
 function Greeting() {
-  const { seen, classes } = info();
+  const { seen, classes } = state.bundle;
   return html`<div class="greeting">
     <h2>Show it a photo.</h2>
     <p>
@@ -140,7 +140,7 @@ function Story() {
       <${Heat} photo=${photo} cells=${cells} />
     </div>
     <div class="story-words">
-      <p>The network alone says <em>${alone.name}</em>.</p>
+      <p>Of what the network was trained on, it is most like <em>${alone.title}</em>.</p>
       <p>
         Now it can say <em>${now.title}</em>${fresh ? ", of which it was never shown a photo" : now.training === "trained on kinds of it" ? ": it was trained on kinds of it" : ""}.
       </p>
@@ -159,8 +159,8 @@ function Story() {
     <div class="story-map">
       <${WorldMap}
         still
-        lit=${answer.lit}
-        here=${(answer.lit.find((node) => node.here) ?? answer.lit.at(-1))?.at}
+        lit=${answer.nodes}
+        here=${(answer.nodes.find((node) => node.here) ?? answer.nodes.at(-1))?.at}
         label=${`The map of all classes; lit up: ${verdictText(verdict)}`}
         onpick=${() => (location.hash = "#explore")}
       />
@@ -172,14 +172,16 @@ async function tell() {
   const sample = state.samples[0];
   const file = await sampleFile(sample.file);
   const photo = { file, name: sample.file, heat: new Map() };
-  const answer = (await api.classify(file, sample.file, { ...ranking(), candidates: "any", among: "" })).photos[0];
+  const plain = { ...ranking(), among: "" };
+  const sent = (await api.classify(file, sample.file, { ...plain, candidates: "any" })).photos[0];
+  const answer = forPage(sent);
   const now = answer.guesses[0];
-  const [{ columns }, why] = await Promise.all([
-    api.compare({ token: answer.token, k: 1, bundles: [state.bundle] }),
+  const [trained, why] = await Promise.all([
+    api.rank({ ...plain, tokens: [sent.token], candidates: "seen" }),
     explain(now.id).catch(() => null),
     heatOf(photo, [now.id]).catch(() => null),
   ]);
-  return { sample, photo, answer, alone: columns[0].labels[0], now, why, cells: cellsOf(photo, now.id) };
+  return { sample, photo, answer, alone: trained.photos[0].guesses[0], now, why, cells: cellsOf(photo, now.id) };
 }
 
 // -- the live camera: what it sees is named about once a second; a frame can be kept as a photo --------------------------
@@ -229,7 +231,7 @@ function Live({ stream }) {
         await new Promise((resolve) => setTimeout(resolve, PAUSE));
         if (!looking || !video.current?.videoWidth) continue;
         try {
-          const answer = (await api.classify(await frame(video.current), "live", ranking())).photos[0];
+          const answer = forPage((await api.classify(await frame(video.current), "live", ranking())).photos[0]);
           setSays(shown(verdictText(answer.verdict)));
           setGuess(answer.guesses[0] ? `Best guess: ${answer.guesses[0].title}` : "");
         } catch (error) {

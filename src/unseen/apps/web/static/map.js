@@ -3,7 +3,7 @@
 
 import * as api from "./api.js";
 import { lightOf, makeShape } from "./shape.js";
-import { info, state } from "./state.js";
+import { state } from "./state.js";
 import { html, icon, useEffect, useRef, useState } from "./ui.js";
 import { percent, shown } from "./words.js";
 
@@ -19,16 +19,15 @@ const holds = ({ at: [start, size] }, { at: [first, part] }) => first >= start &
 
 /** The map of the model that answers. */
 export function loadMap() {
-  const key = JSON.stringify([state.bundle, state.run, info().added.map((one) => one.id), info().taught.length]);
+  const key = JSON.stringify([state.run, state.bundle.added.map((one) => one.id), state.bundle.taught.length]);
   if (!maps.has(key)) {
-    const bundle = state.bundle;
-    const promise = api.map(bundle).then(({ marks, regions }) => {
+    const promise = api.map().then(({ marks, regions }) => {
       const shape = makeShape(marks.length);
       const named = regions
         .map(([start, size, depth, name, id]) => ({ at: [start, size], depth, name: shown(name), id }))
         .sort((a, b) => b.at[1] - a.at[1])
         .filter((region, at, all) => !all.slice(0, at).some((other) => other.name === region.name && holds(other, region)));
-      return { bundle, shape, marks, regions: named, names: new Map(), asked: new Set() };
+      return { shape, marks, regions: named, names: new Map(), asked: new Set() };
     });
     promise.catch(() => maps.delete(key));
     maps.set(key, promise);
@@ -42,7 +41,7 @@ function askNames(map, place, then) {
   if (map.asked.has(start)) return;
   map.asked.add(start);
   api
-    .mapPlaces(map.bundle, start, CHUNK)
+    .mapPlaces(start, CHUNK)
     .then(({ places }) => {
       places.forEach(([id, name], at) => map.names.set(start + at, { id, name: shown(name) }));
       then();
@@ -59,7 +58,7 @@ export function WorldMap({ lit = null, here = null, chosen = null, name = "", on
   const painter = useRef(null);
   const [problem, setProblem] = useState(false);
   const hint = useRef(null);
-  const key = `${state.bundle} ${info()?.added.length}`;
+  const key = `${state.run} ${state.bundle.added.length}`;
   useEffect(() => {
     let ended = false;
     loadMap().then(

@@ -2,7 +2,7 @@
 
 import * as api from "./api.js";
 import { erase, shrink } from "./pictures.js";
-import { emit, goBack, info, knowledge, loadBundles, on, ranking, settle, state } from "./state.js";
+import { emit, goBack, knowledge, loadBundle, on, ranking, settle, state } from "./state.js";
 import { announce, focusOn, notify } from "./ui.js";
 import { unreadable, verdictText } from "./words.js";
 
@@ -22,7 +22,7 @@ function makePhoto(file, name) {
     url: URL.createObjectURL(file),
     state: "waiting", // waiting, done, failed
     progress: null, // 0 to 1 while it is sent
-    answer: null, // {verdict, guesses, labels, lit, calibrated, from}
+    answer: null, // {verdict, guesses, nodes, calibrated, from}
     watched: [],
     selected: null, // id of the guess whose reasons are shown
     judged: null, // right or wrong, by the person
@@ -90,9 +90,16 @@ function heard({ classes, listed }) {
   Object.assign(state, { classes, listed, problem: null });
 }
 
-function take(photo, { token, watched, verdict, guesses, labels, lit, calibrated }) {
-  Object.assign(photo, { token, watched, state: "done", error: null, erased: null });
-  photo.answer = { verdict, guesses, labels, lit, calibrated, from: knowledge() };
+/** The server's answer as the page shows it: words beside the verdict, marks beside the guesses. */
+export function forPage({ verdict, hedge, text, guesses, about, nodes, calibrated }) {
+  const marked = guesses.map((guess) => ({ ...about[guess.id], ...guess }));
+  return { verdict: { ...verdict, hedge, text }, guesses: marked, nodes, calibrated, from: knowledge() };
+}
+
+function take(photo, answer) {
+  const { token, watched } = answer;
+  Object.assign(photo, { token, watched, state: "done", error: null, erased: null, answer: forPage(answer) });
+  const { guesses } = photo.answer;
   if (!guesses.some((guess) => guess.id === photo.selected)) photo.selected = null;
   store(photo);
 }
@@ -179,8 +186,8 @@ export async function askWithout(photo, box) {
   const answer = (await api.rank({ tokens: [token], watch, ...ranking() })).photos[0];
   if (photo.erased?.boxes !== boxes) return;
   photo.erased.chances = new Map(answer.watched.map((one) => [one.id, one.probability]));
-  photo.erased.answer = answer;
-  announce(`Without it: ${verdictText(answer.verdict)}`);
+  photo.erased.answer = forPage(answer);
+  announce(`Without it: ${verdictText(photo.erased.answer.verdict)}`);
   emit("answers", photo);
 }
 
@@ -240,16 +247,14 @@ async function rerankOnce() {
 }
 
 async function rankSome(photos) {
-  const watch = info()
-    .added.slice(-5)
-    .map((added) => added.id);
+  const watch = state.bundle.added.slice(-5).map((added) => added.id);
   const tokens = photos.map((photo) => photo.token);
   let answer;
   try {
     answer = await api.rank({ tokens, watch, ...ranking() });
   } catch (error) {
     if (error.status !== 404) throw error;
-    await loadBundles(); // a restarted server: what it was taught is gone, too
+    await loadBundle(); // a restarted server: what it was taught is gone, too
     answer = { photos: [], forgotten: tokens };
   }
   if (answer.classes) heard(answer);
@@ -268,7 +273,7 @@ on("asked", rerank);
 
 // The server is back: perhaps another run of it. What was lost is sent again.
 on("back", async () => {
-  await loadBundles().catch(() => {});
+  await loadBundle().catch(() => {});
   for (const photo of state.photos.filter((one) => one.lost && one.state === "failed")) await lookAt(photo);
   rerank();
 });
@@ -287,7 +292,7 @@ const wish = (request) =>
 let opened;
 function table(mode) {
   opened ||= (async () => {
-    const asked = indexedDB.open("unseen", 2);
+    const asked = indexedDB.open("unseen", 3);
     asked.onupgradeneeded = () => {
       if (asked.result.objectStoreNames.contains("photos")) asked.result.deleteObjectStore("photos");
       asked.result.createObjectStore("photos", { keyPath: "key" });

@@ -1,4 +1,4 @@
-// Photos in the browser: scaled down before they are sent, cut to a part, with patches erased; a picture to share.
+// Photos in the browser: scaled down before they are sent, cut to a part, with patches erased.
 
 const SHORT_SIDE = 640; // pixels: more than any network here looks at
 const SMALL = 250_000; // bytes that are sent as they are
@@ -70,32 +70,4 @@ export async function erase(file, boxes) {
 export function frame(video) {
   const { videoWidth: width, videoHeight: height } = video;
   return encode(draw(video, [0, 0, width, height], Math.min(1, 480 / Math.min(width, height))), "image/jpeg", 0.9);
-}
-
-/** A picture to pass on: the photo with its heat, and lines of words below, the first one large. */
-export async function poster(file, heat, lines) {
-  const bitmap = await decode(file);
-  const width = 1080;
-  const high = Math.min(1080, Math.round((width * bitmap.height) / bitmap.width));
-  const words = 120 + 54 * lines.length;
-  const canvas = Object.assign(document.createElement("canvas"), { width, height: high + words });
-  const pen = canvas.getContext("2d");
-  pen.fillStyle = "#17151d";
-  pen.fillRect(0, 0, width, canvas.height);
-  const wide = Math.round((high * bitmap.width) / bitmap.height);
-  /** @type {[number, number, number, number]} */
-  const place = [Math.max(0, (width - wide) / 2), 0, Math.min(width, wide), high];
-  pen.drawImage(bitmap, ...place);
-  if (heat) pen.drawImage(heat, ...place);
-  bitmap.close();
-  lines.forEach((line, at) => {
-    const size = at ? 34 : 52;
-    pen.fillStyle = at ? "#c9c4d4" : "#ffffff";
-    pen.font = `${at ? 450 : 700} ${size}px system-ui, sans-serif`;
-    pen.fillText(line, 44, high + 76 + 58 * at, width - 88);
-  });
-  pen.fillStyle = "#a996ff";
-  pen.font = "600 28px system-ui, sans-serif";
-  pen.fillText("unseen", 44, canvas.height - 28);
-  return encode(canvas, "image/png");
 }

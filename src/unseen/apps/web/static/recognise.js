@@ -1,32 +1,28 @@
 // One photo large: its heat and its verdict, its guesses and the reasons; all others as a grid of small ones.
 
+import { Answers, Verdict } from "./answers.js";
 import { cellsOf, Heat, heatOf, heatProblem } from "./heat.js";
 import { WorldMap } from "./map.js";
 import { askWithout, addFiles, judge, neighbour, removeAll, removePhoto, retry, select, show } from "./photos.js";
 import { cut } from "./pictures.js";
-import { Game, Share } from "./play.js";
 import { among, emit, state } from "./state.js";
 import { Teach } from "./teach.js";
 import {
   announce,
-  bar,
   button,
   exploreLink,
   focusOn,
   html,
   icon,
-  mark,
   notify,
   useEffect,
-  useLayoutEffect,
   useRef,
   useState,
 } from "./ui.js";
 import { Why } from "./why.js";
-import { articleOf, percent, tableOf, toCsv, verdictText, wayOf } from "./words.js";
+import { percent, tableOf, toCsv, verdictText, wayOf } from "./words.js";
 
 const narrow = window.matchMedia("(max-width: 800px)"); // the answers would be below the fold
-const calm = window.matchMedia("(prefers-reduced-motion: reduce)");
 const STEPS = 6; // of the way that are shown
 
 export function Recognise() {
@@ -47,7 +43,6 @@ export function Recognise() {
 function Card({ photo }) {
   const { answer, selected } = photo;
   const [hovered, setHovered] = useState(null);
-  const [playing, setPlaying] = useState(false);
   const [teaching, setTeaching] = useState(false);
   const done = photo.state === "done";
   const guess = done && (answer.guesses.find((one) => one.id === selected) ?? null);
@@ -74,9 +69,7 @@ function Card({ photo }) {
       ${photo.state === "failed" &&
       html`<p class="problem">${photo.error}</p>
         ${photo.again && button("Retry", () => retry(photo), { "data-focus": "retry" })}`}
-      ${done && playing && html`<${Game} photo=${photo} onend=${() => setPlaying(false)} />`}
       ${done &&
-      !playing &&
       html`
         <div class="verdict-place"><${Verdict} answer=${answer} /><${Way} answer=${answer} /></div>
         ${photo.erased && html`<${Without} photo=${photo} />`}
@@ -105,15 +98,9 @@ function Card({ photo }) {
           })}
         </div>
         ${!state.readOnly && html`<${Teach} photo=${photo} open=${teaching} ontoggle=${setTeaching} />`}
-        <div class="row card-tools">
-          <${Share} photo=${photo} />
-          ${answer.lit.length > 3 &&
-          button("Play against it", () => setPlaying(true), { kind: "quiet", sign: "play", id: "play" })}
-        </div>
       `}
     </div>
     ${done &&
-    !playing &&
     html`<div class="below" ref=${whyPanel}>
       ${(guess ?? told) && html`<${Why} key=${(guess ?? told).id} guess=${guess ?? told} from=${answer.from} id=${`why-${photo.key}`} />`}
       <figure class="map-frame">
@@ -123,8 +110,8 @@ function Card({ photo }) {
         </figcaption>
         <${WorldMap}
           still
-          lit=${answer.lit}
-          here=${(answer.lit.find((node) => node.here) ?? answer.lit.at(-1))?.at}
+          lit=${answer.nodes}
+          here=${(answer.nodes.find((node) => node.here) ?? answer.nodes.at(-1))?.at}
           label=${`The map of all classes; lit up: ${verdictText(answer.verdict)}`}
           onpick=${() => (location.hash = exploreLink(answer.verdict.id ?? told?.id ?? ""))}
         />
@@ -162,7 +149,7 @@ function Proof({ photo, hovered }) {
   const rival = things.find((one) => one.id !== first && !related(answer, one.id, first)) ?? things.find((one) => one.id !== first);
   const second = known(pair[1]) !== null && pair[1] !== first ? pair[1] : (rival?.id ?? null);
   const ids = [...new Set([...things.map((one) => one.id), ...guesses.map((one) => one.id)])];
-  const wanted = done && !broken ? JSON.stringify([state.bundle, among(), ids]) : null;
+  const wanted = done && !broken ? JSON.stringify([among(), ids]) : null;
   useEffect(() => {
     if (wanted) heatOf(photo, ids).then(() => setLoaded((n) => n + 1));
   }, [wanted]);
@@ -247,8 +234,8 @@ function Proof({ photo, hovered }) {
 }
 
 /** Whether one of two lies below the other: then they do not differ, the one only says more. */
-function related({ lit }, a, b) {
-  const parents = new Map(lit.map((node) => [node.id, node.parent]));
+function related({ nodes }, a, b) {
+  const parents = new Map(nodes.map((node) => [node.id, node.parent]));
   const above = (id) => (id ? [id, ...above(parents.get(id))] : []);
   return above(a).includes(b) || above(b).includes(a);
 }
@@ -358,25 +345,6 @@ function Stage({ photo, hidden, children }) {
 
 // -- the answer in words ------------------------------------------------------------------------------------------------
 
-/** The verdict; `level` is that of the heading. */
-export function Verdict({ answer: { verdict, guesses, calibrated }, level = "h2" }) {
-  const best = guesses[0];
-  const unknown = verdict.id === null;
-  return html`<div class=${`verdict verdict-${verdict.level}`}>
-    ${unknown
-      ? html`<${level}>I don't know what this is.<//>`
-      : html`<${level}><span class="hedge">${verdict.hedge}:</span> ${articleOf(verdict)}<b>${verdict.say}</b>
-          <span class="soft"> (${percent(verdict.probability)})</span><//>`}
-    ${best &&
-    best.say !== verdict.say &&
-    html`<p class="best">
-      ${unknown ? "If I had to guess: " : "Best guess: "}<b title=${percent(best.probability)}>${best.title}</b>
-      ${best.probability < 0.3 ? ", but it may well be another." : "."}
-    </p>`}
-    ${!calibrated && html`<p class="soft rough">How sure it is, is only a rough figure for this model.</p>`}
-  </div>`;
-}
-
 /** What the verdict becomes without a patch. */
 function Without({ photo }) {
   const { answer } = photo.erased;
@@ -403,66 +371,6 @@ export function Way({ answer }) {
         </li>`,
     )}
   </ol>`;
-}
-
-const few = (names) => names.slice(0, 2).join(", ") + (names.length > 2 ? ` and ${names.length - 2} more` : "");
-
-/**
- * A list of guesses: names, how they came to be known, how probable each is. Rows glide to their new places.
- * `onpick(id)` makes rows buttons; `onlook(id or null)` hears what the pointer or the focus is on; `chances`: id ->
- * probability, shown instead, with a tick where it was.
- */
-export function Answers({ guesses, label, onpick = null, onlook = null, selected = null, controls = null, chances = null, lit = null }) {
-  const list = useRef(null);
-  const places = useRef(new Map());
-  useLayoutEffect(() => {
-    const now = new Map([...list.current.children].map((row) => [row.dataset.id, row.offsetTop]));
-    if (!calm.matches)
-      for (const row of list.current.children) {
-        const old = places.current.get(row.dataset.id);
-        const moved = old === undefined ? null : old - now.get(row.dataset.id);
-        const from = moved === null ? { opacity: 0 } : { transform: `translateY(${moved}px)` };
-        const to = moved === null ? { opacity: 1 } : { transform: "none" };
-        if (moved !== 0) row.animate([from, to], { duration: 260, easing: "cubic-bezier(.2,.7,.2,1)" });
-      }
-    places.current = now;
-  }, [guesses.map((guess) => guess.id).join()]);
-  const row = (guess) => {
-    const chance = chances?.get(guess.id) ?? guess.probability;
-    const inside = html`<span class="answer-body">
-      <span class="answer-line">
-        <b class="name">${guess.title ?? guess.say}</b>
-        <span class="only-read">, ${percent(chance)}, </span>
-        <span class="score" aria-hidden="true" data-percent=${percent(chance)}></span>
-      </span>
-      ${bar(chance, guess.mark, chances ? guess.probability : null)}
-      <span class="answer-line soft">
-        ${mark(guess)}
-        ${guess.also?.length > 0 && html`<span class="also" title=${guess.also.join(", ")}>with ${few(guess.also)}</span>`}
-      </span>
-    </span>`;
-    return html`<li
-      key=${guess.id}
-      class=${`answer${lit === guess.id ? " lit" : ""}`}
-      data-id=${guess.id}
-      onPointerEnter=${() => onlook?.(guess.id)}
-      onPointerLeave=${() => onlook?.(null)}
-    >
-      ${onpick
-        ? html`<button
-            type="button"
-            aria-expanded=${String(guess.id === selected)}
-            aria-controls=${controls}
-            onClick=${() => onpick(guess.id)}
-            onFocus=${() => onlook?.(guess.id)}
-            onBlur=${() => onlook?.(null)}
-          >
-            ${inside}${icon("chevron")}
-          </button>`
-        : html`<div class="answer-plain">${inside}</div>`}
-    </li>`;
-  };
-  return html`<ol class="answers" ref=${list} aria-label=${label}>${guesses.map(row)}</ol>`;
 }
 
 // -- all photos --------------------------------------------------------------------------------------------------------
@@ -514,7 +422,6 @@ function Session() {
   const done = state.photos.filter((photo) => photo.answer);
   const judged = done.filter((photo) => photo.judged);
   const right = judged.filter((photo) => photo.judged === "right").length;
-  const { you, network } = state.game;
   if (!done.length) return null;
   const forget = () => {
     setAsking(false);
@@ -530,7 +437,6 @@ function Session() {
       ${judged.length
         ? html`<b>${right} of ${judged.length}</b> right, by your marks`
         : "Mark answers as right or wrong to keep a score."}
-      ${you + network > 0 && html`<span class="game-score"> · you ${you} : ${network} network</span>`}
     </p>
     <div class="row">
       ${button("Answers as a table (CSV)", () => download(done), { kind: "quiet", sign: "save", id: "export" })}

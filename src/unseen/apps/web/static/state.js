@@ -4,18 +4,17 @@ import * as api from "./api.js";
 import { namesOf } from "./words.js";
 
 const LABELS = 5;
-export const SURENESS = [0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99];
-const PLAIN = { candidates: { kind: "any", hops: 2, branch: null, list: "" }, sure: 0.9, balance: 0 };
+export const CONFIDENCES = [0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99];
+const PLAIN = { candidates: { kind: "any", hops: 2, branch: null, list: "" }, confidence: 0.9 };
 
 export const state = {
-  bundles: [],
-  bundle: null, // name of the model that answers
+  bundle: null, // what the server says of the model that answers
   readOnly: false,
   run: null, // of the server
   local: true, // whether the server runs on this computer
   samples: [],
   limits: { file_bytes: 20e6, files: 32 },
-  ...structuredClone(PLAIN), // candidates.branch: {id, name}; balance: -1 favours what was trained on, +1 the rest
+  ...structuredClone(PLAIN), // candidates.branch: {id, name}
   classes: null, // how many candidates there are
   listed: [], // what the names of the list mean
   problem: null, // why the list cannot be answered for
@@ -24,7 +23,6 @@ export const state = {
   gone: false, // whether the server cannot be reached
   view: "recognise",
   id: null, // of the class that is explored
-  game: { you: 0, network: 0 },
   version: "",
   camera: null, // what the live camera sends, while it is on
 };
@@ -40,8 +38,6 @@ export function emit(event, ...details) {
   for (const name of [event, "changed"]) for (const listener of listeners.get(name) || []) listener(...details);
 }
 
-export const info = () => state.bundles.find((bundle) => bundle.name === state.bundle);
-
 export function candidatesText({ kind, hops, branch } = state.candidates) {
   if (kind === "hops") return `hops:${hops}`;
   if (kind === "branch") return branch ? `subtree:${branch.id}` : "any";
@@ -51,43 +47,34 @@ export function candidatesText({ kind, hops, branch } = state.candidates) {
 /** The names that are all there is, or "". */
 export const among = () => (state.candidates.kind === "list" ? namesOf(state.candidates.list).join(", ") : "");
 
-/** Favouring only matters where classes of both sorts compete. */
-export const competes = () => ["any", "branch", "list"].includes(state.candidates.kind);
-
 /** What an answer comes from: reasons are asked for with the same, and again once another answer is there. */
 export function knowledge() {
-  const { added, taught } = info();
+  const { added, taught } = state.bundle;
   const learned = [added.map(({ id }) => id), taught.map(({ id, photos }) => [id, photos])];
-  return { run: state.run, bundle: state.bundle, among: among(), learned };
+  return { run: state.run, among: among(), learned };
 }
 
 /** What a question to the server says of the settings. */
-export function ranking() {
-  const shift = competes() && state.balance !== 0 ? state.balance * info().reach : null;
-  const { sure, bundle } = state;
-  return { k: LABELS, candidates: candidatesText(), sure, seen_shift: shift, bundle, among: among() };
-}
+export const ranking = () => ({ k: LABELS, candidates: candidatesText(), confidence: state.confidence, among: among() });
 
-function takeBundles({ bundles, read_only, run }) {
-  Object.assign(state, { bundles, readOnly: read_only, run });
-  if (!info()) state.bundle = bundles[0].name;
-  emit("bundles");
+function takeBundle({ bundle, read_only, run }) {
+  Object.assign(state, { bundle, readOnly: read_only, run });
+  emit("bundle");
 }
 
 /** What is really there: added and taught classes are gone after a restart of the server. */
-export const loadBundles = async () => takeBundles(await api.bundles());
+export const loadBundle = async () => takeBundle(await api.bundle());
 
 export async function loadStart() {
   const answer = await api.start();
   Object.assign(state, { limits: answer.limits, local: answer.local, samples: answer.samples, version: answer.unseen });
-  takeBundles(answer);
+  takeBundle(answer);
   return answer;
 }
 
 // -- settings ----------------------------------------------------------------------------------------------------
 
-const settings = () =>
-  structuredClone((({ candidates, sure, balance, bundle }) => ({ candidates, sure, balance, bundle }))(state));
+const settings = () => structuredClone((({ candidates, confidence }) => ({ candidates, confidence }))(state));
 const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
 let answered = null; // the settings that the answers on the page are for
 
@@ -113,17 +100,15 @@ export function goBack() {
   emit("settings");
 }
 
-// -- the address: ?among=unseen&sure=0.8&model=mine, so that a page can be passed on ---------------------------------
+// -- the address: ?among=unseen&confidence=0.8, so that a page can be passed on ---------------------------------
 
-export function addressOf() {
+function addressOf() {
   const { kind, hops, branch, list } = state.candidates;
   const among = { any: null, hops: `hops:${hops}`, branch: branch && `branch:${branch.id}`, list: "list" };
   const fields = {
     among: kind in among ? among[kind] : kind,
     list: kind === "list" ? namesOf(list).join(",") : null,
-    sure: state.sure === PLAIN.sure ? null : state.sure,
-    favour: state.balance || null,
-    model: state.bundle === state.bundles[0]?.name ? null : state.bundle,
+    confidence: state.confidence === PLAIN.confidence ? null : state.confidence,
   };
   const query = new URLSearchParams(Object.entries(fields).filter(([, value]) => value !== null)).toString();
   return `${location.pathname}${query && `?${query}`}`;
@@ -140,23 +125,19 @@ function writeAddress(step = false) {
 export async function readAddress() {
   const before = settings();
   const fields = new URLSearchParams(location.search);
-  const sure = Number(fields.get("sure"));
-  const favour = Number(fields.get("favour"));
+  const confidence = Number(fields.get("confidence"));
   const chosen = structuredClone(PLAIN);
-  if (sure > 0 && sure < 1) chosen.sure = sure;
-  if (favour >= -1 && favour <= 1) chosen.balance = favour;
-  const model = fields.get("model");
-  const bundle = state.bundles.some((one) => one.name === model) ? model : state.bundles[0].name;
+  if (confidence > 0 && confidence < 1) chosen.confidence = confidence;
   const [kind, value] = (fields.get("among") || "any").split(/:(.*)/);
   Object.assign(chosen.candidates, { list: (fields.get("list") ?? before.candidates.list).replaceAll(",", "\n") });
   if (["unseen", "seen", "list"].includes(kind)) chosen.candidates.kind = kind;
   else if (kind === "hops" && Number(value) >= 1 && Number(value) <= 6)
     Object.assign(chosen.candidates, { kind, hops: Number(value) });
   else if (kind === "branch" && value) {
-    const branch = await api.details(value, bundle).catch(() => null);
+    const branch = await api.details(value).catch(() => null);
     if (branch) Object.assign(chosen.candidates, { kind, branch: { id: branch.id, name: branch.name } });
   }
-  Object.assign(state, chosen, { bundle });
+  Object.assign(state, chosen);
   writeAddress();
   emit("settings");
   return !same(before, settings());

@@ -2,16 +2,17 @@
 
 import * as api from "./api.js";
 import { rerank, retry } from "./photos.js";
-import { loadBundles, state } from "./state.js";
-import { announce, button, focusOn, html, notify, Search, useAnswer, useState } from "./ui.js";
+import { Search } from "./search.js";
+import { loadBundle } from "./state.js";
+import { announce, button, focusOn, html, notify, useAnswer, useState } from "./ui.js";
 
 /** A fold below the answers of a photo. */
 export function Teach({ photo, open, ontoggle }) {
   const [name, setName] = useState(null); // of a new class, which needs something to be a kind of
   const [busy, setBusy] = useState(null); // the name that is being learned
   const [problem, setProblem] = useState(null);
-  const [proposal] = useAnswer(name && `${state.bundle} ${name}`, () => api.suggest(name, state.bundle));
-  const send = (body) => api.teach({ ...body, token: photo.token, bundle: state.bundle });
+  const [proposal] = useAnswer(name, () => api.suggest(name));
+  const send = (body) => api.teach({ ...body, token: photo.token });
   const learn = async (body, what) => {
     setProblem(null);
     setBusy(what);
@@ -70,14 +71,14 @@ export function Teach({ photo, open, ontoggle }) {
 
 /** The lists as they are, and new answers. */
 export async function refresh() {
-  await loadBundles();
+  await loadBundle();
   await rerank();
 }
 
 /** Forget what a class was taught; one that was made for it goes. After a restart of the server it is gone already. */
 export async function unlearn(id, whole) {
   try {
-    await (whole ? api.remove(id, state.bundle) : api.unteach(id, state.bundle));
+    await (whole ? api.remove(id) : api.unteach(id));
     announce("Forgotten.");
   } catch (error) {
     if (error.status !== 404) return notify(error.message);

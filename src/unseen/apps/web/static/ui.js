@@ -1,7 +1,5 @@
 // Building blocks of the page. Text is only ever set as text, so that a class named <script> is shown, not run.
 
-import * as api from "./api.js";
-import { state } from "./state.js";
 import htm from "./vendor/htm.js";
 import { h, useEffect, useRef, useState } from "./vendor/preact.js";
 import { known, markWords, shown, supportSentence } from "./words.js";
@@ -32,7 +30,6 @@ const SHAPES = {
   minus: "M5 12h14",
   check: "M5 12.5l4.5 4.5L19 7.5",
   recognise: "M3 12s3.5-6 9-6 9 6 9 6-3.5 6-9 6-9-6-9-6zM12 15a3 3 0 1 0 0-6 3 3 0 0 0 0 6z",
-  compare: "M4 5h6v14H4zM14 5h6v14h-6z",
   grow: "M12 20v-9M12 13c0-4 2.5-6 7-6 0 4.5-2.5 6-7 6zM12 15c0-3-2-5-6-5 0 3.5 2 5 6 5z",
   explore: "M9 4L3.5 6.5v13L9 17l6 2.5 5.5-2.5V4L15 6.5 9 4zM9 4v13M15 6.5v13",
   search: "M10.5 17a6.5 6.5 0 1 0 0-13 6.5 6.5 0 0 0 0 13zM15.5 15.5L20 20",
@@ -40,8 +37,6 @@ const SHAPES = {
   erase: "M8 19h12M4.5 14.5l8-9a1.5 1.5 0 0 1 2.2 0l4.3 4.3a1.5 1.5 0 0 1 0 2.1L13 18.5H8.500l-4-4z",
   heat: "M12 21c4 0 6.500-2.700 6.500-6.200 0-4-3.500-5.800-3.500-10-3 1.200-4.500 4-4 6.700-1.300-.5-2-1.700-2-3C6.500 10 5.500 12.300 5.500 14.800 5.500 18.300 8 21 12 21z",
   save: "M12 4v11M7 10.5l5 5 5-5M5 20h14",
-  link: "M10 14a4 4 0 0 0 6 .5l3-3a4 4 0 0 0-5.700-5.700l-1 1M14 10a4 4 0 0 0-6-.5l-3 3a4 4 0 0 0 5.700 5.700l1-1",
-  play: "M7 5l11 7-11 7z",
 };
 
 export const icon = (name) =>
@@ -124,116 +119,4 @@ export function useAnswer(key, ask) {
     );
   }, [key]);
   return result.key === key ? [result.answer, result.error] : [null, null];
-}
-
-// -- a search box with suggestions from the hierarchy (the ARIA combobox pattern) ---------------------------------------
-
-const PAUSE = 120; // milliseconds after the last key
-
-/**
- * Arrows move, Enter takes, Escape closes. `onpick` is called with {id, name, mark, ...}; `onadd(text)`: if given, what
- * is not there can be added. `chosen`: the name that the box shows while nobody types.
- */
-export function Search({ id, label, placeholder = "Search by name", onpick, onadd = null, chosen = "", focus = false }) {
-  const [text, setText] = useState(null); // null: nobody types
-  const [found, setFound] = useState(null); // null: closed
-  const [active, setActive] = useState(-1);
-  const asking = useRef({ timer: 0, abort: null });
-  const input = useRef(null);
-  const list = `${id}-list`;
-  useEffect(() => focus && input.current.focus(), []);
-
-  const close = () => {
-    clearTimeout(asking.current.timer);
-    setFound(null);
-    setActive(-1);
-  };
-  const pick = (one) => {
-    close();
-    setText(null);
-    input.current.value = chosen;
-    if (one.add) onadd(one.add);
-    else onpick(one);
-  };
-  const look = async (query) => {
-    asking.current.abort?.abort();
-    if (!query.trim()) return close();
-    asking.current.abort = new AbortController();
-    try {
-      const { classes } = await api.search(query.trim(), state.bundle, asking.current.abort.signal);
-      setFound(classes.length ? classes : onadd && !state.readOnly ? [{ add: query.trim() }] : []);
-    } catch (error) {
-      if (error.name === "AbortError") return;
-      setFound([]);
-    }
-    setActive(-1);
-  };
-  const type = (event) => {
-    const value = event.target.value;
-    setText(value);
-    clearTimeout(asking.current.timer);
-    asking.current.timer = setTimeout(() => look(value), PAUSE);
-  };
-  const keys = (event) => {
-    const open = found?.length;
-    if (event.key === "ArrowDown" || event.key === "ArrowUp") {
-      event.preventDefault();
-      if (!open) return look(event.target.value);
-      const next = (active < 0 && event.key === "ArrowUp" ? 0 : active) + (event.key === "ArrowDown" ? 1 : -1);
-      setActive((next + found.length) % found.length);
-    } else if (event.key === "Enter" && open) {
-      event.preventDefault();
-      pick(found[Math.max(active, 0)]);
-    } else if (event.key === "Escape" && found) {
-      event.stopPropagation();
-      close();
-    }
-  };
-  useEffect(() => document.getElementById(`${list}-${active}`)?.scrollIntoView({ block: "nearest" }), [active]);
-  const option = (one, at) => html`<li
-    key=${one.id ?? one.add}
-    id=${`${list}-${at}`}
-    role="option"
-    aria-selected=${String(at === active)}
-    onMouseDown=${(event) => event.preventDefault()}
-    onClick=${() => pick(one)}
-  >
-    ${one.add
-      ? html`<b>“${one.add}” is not here: add it</b>
-          <span class="suggestion-text">Say what it is a kind of, and it takes part in the answers.</span>`
-      : html`<span class="suggestion-name">
-            <b>${one.name}</b>
-            ${one.lemmas.length > 1 && html`<span class="soft">, ${one.lemmas.slice(1, 4).join(", ")}</span>`}
-            ${mark(one)}
-          </span>
-          <span class="suggestion-text">${one.definition || "no definition"}</span>`}
-  </li>`;
-  const nothing = state.gone ? "The server does not answer." : `Nothing has “${(text ?? "").trim()}” in its name.`;
-  return html`<div class="search">
-    ${icon("search")}
-    <input
-      ref=${input}
-      id=${id}
-      type="text"
-      role="combobox"
-      autocomplete="off"
-      spellcheck=${false}
-      placeholder=${placeholder}
-      maxlength="200"
-      aria-label=${label}
-      aria-autocomplete="list"
-      aria-expanded=${String(found !== null)}
-      aria-controls=${list}
-      aria-activedescendant=${active >= 0 ? `${list}-${active}` : null}
-      value=${text ?? chosen}
-      onInput=${type}
-      onKeyDown=${keys}
-      onBlur=${() => (close(), chosen && setText(null))}
-    />
-    <ul id=${list} role="listbox" class="suggestions" aria-label=${label} hidden=${found === null}>
-      ${found?.map(option)}
-      ${found?.length === 0 &&
-      html`<li class="nothing" role="option" aria-disabled="true" aria-selected="false">${nothing}</li>`}
-    </ul>
-  </div>`;
 }

@@ -10,7 +10,7 @@ const reasons = new Map(); // [what it comes from, id] -> promise of the explana
 export function explain(id, from = knowledge()) {
   const key = JSON.stringify([from, id]);
   if (!reasons.has(key)) {
-    const promise = api.explain(id, from);
+    const promise = api.explain(id, from.among);
     promise.catch(() => reasons.delete(key)); // asked again next time
     reasons.set(key, promise);
   }

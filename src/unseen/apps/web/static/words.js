@@ -21,8 +21,8 @@ export function verdictText(verdict) {
 }
 
 /** Nodes from the top down to the best guess. */
-export function wayOf({ verdict, guesses, lit }) {
-  const nodes = new Map(lit.map((node) => [node.id, node]));
+export function wayOf({ verdict, guesses, nodes: list }) {
+  const nodes = new Map(list.map((node) => [node.id, node]));
   const way = [];
   for (let node = nodes.get(guesses[0]?.id ?? verdict.id); node; node = nodes.get(node.parent)) way.unshift(node);
   return way;
@@ -45,9 +45,6 @@ export const supportSentence = (support) => words.support[support] ?? "";
 export const number = (value) => value.toLocaleString("en");
 
 export const count = (value, word, words = `${word}s`) => `${number(value)} ${value === 1 ? word : words}`;
-
-/** The name of a model as a person knows it. */
-export const modelName = (name) => (name === "default" ? "Built-in" : name);
 
 /** A sentence for a file that could not be read, without the words of programs. */
 export function unreadable(why) {
@@ -82,7 +79,7 @@ export function tableOf(photos) {
   const places = [1, 2, 3];
   const heads = places.flatMap((n) => [`guess_${n}`, `guess_${n}_id`, `guess_${n}_probability`]);
   return [
-    ["photo", "verdict", "verdict_id", "verdict_probability", "level", "mark", ...heads],
+    ["photo", "verdict", "verdict_id", "verdict_probability", "level", "judged", ...heads],
     ...photos.map(({ name, answer: { verdict, guesses }, judged }) => [
       name,
       verdict.say,
