@@ -27,7 +27,7 @@ def build():
     from support.tiny_network import build
     return build("own_network:build")
 """
-LOADING = {"classify", "serve", "evaluate", "calibrate", "features", "finetune", "add", "remove", "rename", "export"}
+LOADING = {"classify", "serve", "evaluate", "calibrate", "features", "finetune", "add", "teach", "export"}
 
 
 @pytest.fixture

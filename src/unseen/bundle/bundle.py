@@ -272,7 +272,7 @@ class Bundle:
             "hierarchy": self.hierarchy.source,
             "vectors": {"names": list(self.vectors.names), "provenance": list(self.vectors.provenance)},
             "without_vector": len(coverage.zero) if coverage is not None else None,
-            "backbone": asdict(self.network),
+            "network": asdict(self.network),
             "projection": {"kind": self.solution.projection.kind, "settings": self.solution.projection.settings()},
             "shape": list(self.solution.classifiers.shape),
             "precision": self.precision,

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from unseen.bundle.bundle import Bundle
 
 LONGEST_NAME = 4096  # characters of an id, a path, or the name of a network
-FORMAT = 2
+FORMAT = 3
 PRECISIONS = {"fp32": np.float32, "fp16": np.float16}
 KIND = "bundle"
 
@@ -70,7 +70,7 @@ def write_bundle(bundle: Bundle, path: Path) -> None:
     check_precision(bundle.precision)
     if not _is_mapped(solution.classifiers) and not _is_finite(solution.classifiers, PRECISIONS[bundle.precision]):
         raise UnseenError(f"the classifiers hold numbers that are not finite in {bundle.precision}: nothing is saved")
-    classes = {"taxonomy": bundle.hierarchy.to_json(), "seen": bundle.seen_ids}
+    classes = {"hierarchy": bundle.hierarchy.to_json(), "seen": bundle.seen_ids}
     classes |= {"added": bundle.added, "connecting": bundle.connecting}
     arrays = {"classifiers": solution.classifiers, "known": bundle.known}
     arrays |= {"classes": _from_json(classes), "log": _from_json(bundle.log)}
@@ -111,7 +111,7 @@ def read_fields(path: Path, verify: bool = True, in_cache: bool = False) -> dict
     classes = json.loads(arrays.pop("classes").tobytes())
     details = read_details(records["details"], _within("taught.", arrays))
     fit = details.pop("fit")
-    hierarchy, names = Hierarchy.from_dict(classes["taxonomy"]), tuple(records["vectors"]["names"])
+    hierarchy, names = Hierarchy.from_dict(classes["hierarchy"]), tuple(records["vectors"]["names"])
     parts = tuple(arrays[f"vectors.{i}"] for i in range(len(names)))
     return {
         "hierarchy": hierarchy,
@@ -121,7 +121,7 @@ def read_fields(path: Path, verify: bool = True, in_cache: bool = False) -> dict
         "solution": _solution(records["projection"], arrays, fit),
         "method": records["method"],
         "settings": records["settings"],
-        "network": NetworkInfo(**records["backbone"]),
+        "network": NetworkInfo(**records["network"]),
         "seed": records["seed"],
         "log": json.loads(arrays.pop("log").tobytes()),
         "added": classes["added"],

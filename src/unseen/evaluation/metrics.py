@@ -375,7 +375,7 @@ def verdict_figures(
 def curve_figures(relations: Relations, table: RanksTable) -> list[dict[str, float | None]]:
     """What verdicts of each confidence of SWEEP are worth."""
     return [
-        {"sure": c, **verdict_figures(relations, table, table["curve"][:, i], table["stated"][:, i])}
+        {"confidence": c, **verdict_figures(relations, table, table["curve"][:, i], table["stated"][:, i])}
         for i, c in enumerate(SWEEP)
     ]
 

@@ -284,7 +284,7 @@ class _Ranking:
         if self.relations is not None:
             figures = metrics.verdict_figures(self.relations, table, table["verdict"], table["probability"])
             verdicts = {
-                "verdict": {"sure": settings.confidence, **figures, "images": len(table)},
+                "verdict": {"confidence": settings.confidence, **figures, "images": len(table)},
                 "hierarchical": metrics.hierarchical_figures(self.relations, table),
                 "verdict_curve": metrics.curve_figures(self.relations, table),
                 "reliability": metrics.reliability_figures(table),

@@ -190,7 +190,7 @@ def _verdict_rule(numbers: ProbabilityNumbers | None) -> dict[str, Any]:
     """How a verdict is chosen, and how probable it is; see `unseen.answers.probability`."""
     used = numbers or UNCALIBRATED
     rule = {name: getattr(used, name) for name in ("detail", "stated_slope", "stated_offset")}
-    return {"sure": CONFIDENCES, "exponents": list(used.exponents), "doubt": DOUBT if numbers else 0.0, **rule}
+    return {"confidences": CONFIDENCES, "exponents": list(used.exponents), "doubt": DOUBT if numbers else 0.0, **rule}
 
 
 def _hierarchy(hierarchy: Hierarchy, rows: np.ndarray) -> dict[str, Any]:

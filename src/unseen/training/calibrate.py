@@ -324,7 +324,7 @@ def _verdicts(numbers: ProbabilityNumbers, samples: Sequence[Sample]) -> list[di
         figures.append(np.stack([nodes >= 0, right, stated[photo, nodes], bits]))
     effects = []
     for confidence, of_photos in zip(REPORTED, np.concatenate(figures, axis=2).swapaxes(0, 1), strict=True):
-        effect: dict[str, Any] = {"sure": confidence}
+        effect: dict[str, Any] = {"confidence": confidence}
         for name, group in (("seen", kept), ("hidden", ~kept)):
             known, right, stated, bits = of_photos[:, group]
             told = known > 0

@@ -37,9 +37,9 @@ def default_choices() -> dict[str, Any]:
     return {
         "method": DEFAULT_METHOD,
         "settings": settings,
-        "graph": DEFAULT_HIERARCHY,
+        "hierarchy": DEFAULT_HIERARCHY,
         "vectors": DEFAULT_VECTORS,
-        "backbone": DEFAULT_NETWORK,
+        "network": DEFAULT_NETWORK,
     }
 
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from difflib import get_close_matches
@@ -117,7 +116,6 @@ def load_recipe(name: str) -> Recipe:
     return Recipe(name=name, rows=rows, **frozen)
 
 
-IN_RESULTS = {"hierarchy": "graph", "network": "backbone"}  # fields of a level -> their names in saved results
 FOLDERS = ("unseen", "seen_train", "seen_val", "awa2")
 # The authors look words up as they are written, with capitals: for 187 of the 1,000 seen classes that is another vector
 # than in lower case, which finds more and is the default elsewhere.
@@ -211,14 +209,8 @@ class Level:
         return f"{near}+1K" if plus else near
 
     def to_json(self) -> dict[str, Any]:
-        """As saved in results, with the field names they were published with (`graph`, `backbone`)."""
-        fields = {key: str(value) if isinstance(value, Path) else value for key, value in asdict(self).items()}
-        return {IN_RESULTS.get(key, key): value for key, value in fields.items()}
-
-    @classmethod
-    def from_json(cls, fields: Mapping[str, Any]) -> Level:
-        names = {name: key for key, name in IN_RESULTS.items()}
-        return cls(**{names.get(name, name): value for name, value in fields.items()})
+        """As saved in results."""
+        return {key: str(value) if isinstance(value, Path) else value for key, value in asdict(self).items()}
 
     def with_parts(self, **parts: str | Path | None) -> Level:
         """With another hierarchy, network, weights or vectors, where they are given."""

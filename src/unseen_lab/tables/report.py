@@ -142,8 +142,8 @@ def _circumstances(made_with: dict[str, Any], tables: dict[str, dict]) -> list[s
     is_short = made_with["epochs"] < published.epochs or made_with["finetune_epochs"] < published.finetune_epochs
     facts = [
         f"Level **{name}**: {LEVELS[name]}",
-        f"Hierarchy {level['graph']}, vectors {level['vectors']} (kin: {made_with['kin_vectors']}), "
-        f"network {level['backbone']}.",
+        f"Hierarchy {level['hierarchy']}, vectors {level['vectors']} (kin: {made_with['kin_vectors']}), "
+        f"network {level['network']}.",
         f"{epochs}."
         + (f" The paper trains for {published.epochs:,} and {published.finetune_epochs}." if is_short else ""),
         "Hit@k in per cent, averaged over images, as in the paper, and over classes; ties count as their expected "
@@ -173,7 +173,7 @@ def rate_of(made_with: dict[str, Any], tables: dict[str, dict]) -> str:
 
 def command(made_with: dict[str, Any]) -> str:
     """The command line that makes these results, with names in the place of folders."""
-    level = Level.from_json(made_with["level"])
+    level = Level(**made_with["level"])
     photos = " --photos DIR" if level.unseen else ""
     data = " --imagenet-21k DIR --imagenet-1k DIR" if level.name == "paper" else photos
     data += " --awa2 DIR" if level.awa2 else ""

@@ -169,7 +169,7 @@ class Reproduction:
 
     def _scalability(self, recipe: Recipe) -> dict[str, Any]:
         measured = weight_counts() | densities(Hierarchy.load(self.level.hierarchy))
-        return {"published": recipe.published, "measured": measured, "graph": self.level.hierarchy}
+        return {"published": recipe.published, "measured": measured, "hierarchy": self.level.hierarchy}
 
     def _qualitative(self, recipe: Recipe) -> dict[str, Any]:
         """Top-5 labels of every row's model for a few photos of unseen classes, chosen by a fixed seed."""

@@ -163,7 +163,7 @@ class Trainings:
         if complete.get("learn_from") == "auto":
             complete["learn_from"] = "features" if self.learns_from_photos(row) else "classifiers"
         choice = {"method": row.method, "settings": complete, "seed": seed, "holdout": holdout, "vectors": vectors,
-                  "graph": level.hierarchy, "backbone": level.network}  # fmt: skip
+                  "hierarchy": level.hierarchy, "network": level.network}  # fmt: skip
         if level.weights is not None:
             choice["weights"] = str(level.weights)
         if self.learns_from_photos(row):

@@ -15,7 +15,7 @@ BUNDLE = ("--bundle", "bundle", "--device", "cpu")
 
 def test_the_json(here, unseen):
     done = unseen("classify", "photo.png", *BUNDLE, "-k", 3, "--json")
-    assert done.code == 0 and set(done.json) == {"photos", "unreadable", "sure", "calibrated", "prior"}
+    assert done.code == 0 and set(done.json) == {"photos", "unreadable", "confidence", "calibrated", "prior"}
     assert done.json["unreadable"] == [] and done.json["calibrated"] is False
     (photo,) = done.json["photos"]
     assert photo["photo"] == "photo.png" and len(photo["labels"]) == 3

@@ -62,7 +62,7 @@ def test_show_says_what_a_class_looks_like(unseen):
 
 def test_an_exported_table_is_read_again(unseen):
     done = unseen("hierarchy", "export", "--hierarchy", "tree.csv", "--out", "copy.csv", "--json")
-    assert done.json == {"out": "copy.csv", "graph": "tree.csv", "classes": 5, "edges": 3}
+    assert done.json == {"out": "copy.csv", "hierarchy": "tree.csv", "classes": 5, "edges": 3}
     given, copy = Hierarchy.load("tree.csv"), Hierarchy.load("copy.csv")
     assert copy.ids == given.ids and copy.lemmas == given.lemmas and copy.parents("dog") == ["a"]
     assert copy.definition("a") == "it moves"

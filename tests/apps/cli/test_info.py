@@ -20,7 +20,7 @@ def test_the_installation(unseen):
 def test_a_bundle(here, unseen):
     found = unseen("info", "bundle", "--json").json
     assert (found["method"], found["nodes"], found["classes"], found["seen"]) == ("kin", 43, 43, 6)
-    assert found["backbone"]["name"] == "cli_networks:build" and found["added"] == []
+    assert found["network"]["name"] == "cli_networks:build" and found["added"] == []
     assert "43 of 43 nodes; 6 seen" in unseen("info", "bundle").out
     done = unseen("info", "none")
     assert done.code == 1 and "none is not a bundle" in done.err

@@ -30,7 +30,7 @@ def test_the_json_of_a_graph_network(here, unseen):
     assert sum(found["hop_weights"]["ancestors"]) == pytest.approx(1, abs=0.01)
     assert found["holdout"]["classes"] == 2 and found["seen"] == 4
     header = unseen("info", "dgp", "--json").json
-    assert header["settings"]["hidden"] == 16 and header["backbone"]["name"] == "cli_networks:build"
+    assert header["settings"]["hidden"] == 16 and header["network"]["name"] == "cli_networks:build"
 
 
 def test_for_people(here, unseen):

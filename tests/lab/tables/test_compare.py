@@ -56,7 +56,7 @@ def test_every_method_is_judged_by_its_verdicts(rows):
         told = row["verdict"]
         assert told["calibrated"] == (row["method"] != "network")
         for kind in ("unseen", "seen"):
-            assert set(told[kind]["verdict"]) == {"sure", "told", "right", "stated", "information", "images"}
+            assert set(told[kind]["verdict"]) == {"confidence", "told", "right", "stated", "information", "images"}
             assert set(told[kind]["hierarchical"]) == {"precision@5", "f1", "severity", "area"}
     verdicts = verdict_table(rows)
     assert len(verdicts.rows) == len(rows) and {len(line) for line in verdicts.rows} == {len(verdicts.header)}

@@ -18,9 +18,9 @@ pytest.importorskip("matplotlib")
 MADE_WITH = {
     "level": {
         "name": "photos",
-        "graph": "paper",
+        "hierarchy": "paper",
         "vectors": "glove",
-        "backbone": "efficientnet-lite0",
+        "network": "efficientnet-lite0",
         "unseen": "photos/unseen",
         "seen_train": "photos/seen-train",
         "sampled": None,

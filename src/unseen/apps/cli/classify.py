@@ -142,7 +142,7 @@ def classify(
             for name, answer in answers
         ],
         "unreadable": unreadable,
-        "sure": confidence,
+        "confidence": confidence,
         **({"among": [item.as_dict() for item in model.listed]} if model.listed else {}),
         "calibrated": seen_shift is None and (bool(model.listed) or model.bundle.calibration is not None),
         "prior": str(model.prior if prior is None else Prior.read(prior, model.bundle.hierarchy)),

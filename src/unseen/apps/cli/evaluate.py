@@ -148,7 +148,7 @@ def _show_verdicts(result) -> None:
         "" if verdict["right"] is None else f"{verdict['right']:.1f} % of them right, {verdict['stated']:.1f} stated, "
     )
     show_line(
-        f"verdicts at confidence {verdict['sure']:g}{'' if result.calibrated else ', not calibrated'}: on "
+        f"verdicts at confidence {verdict['confidence']:g}{'' if result.calibrated else ', not calibrated'}: on "
         f"{verdict['told']:.1f} % of photos, {right}{verdict['information']:.2f} bits\n"
         f"hierarchical: precision@5 {figures['precision@5']:.1f} %, F1 {figures['f1']:.1f} %, mistakes "
         f"{'-' if figures['severity'] is None else figures['severity']} steps up, area {figures['area']:.3f}"

@@ -167,7 +167,7 @@ def find(
         }
         for sense in senses
     ]
-    emit({"word": word, "graph": source, "classes": classes}, json_, lambda: _show_found(classes))
+    emit({"word": word, "hierarchy": source, "classes": classes}, json_, lambda: _show_found(classes))
 
 
 def _show_found(classes: list[dict]) -> None:
@@ -202,7 +202,7 @@ def show(
     id = find_class(id, hierarchy)
     branch = _branch(hierarchy, id, depth)
     above = [{"id": up, "name": hierarchy.name(up)} for up in hierarchy.path_to_root(id)[1:]]
-    result = {"graph": source, "above": above, "branch": branch, "below": len(hierarchy.descendants(id))}
+    result = {"hierarchy": source, "above": above, "branch": branch, "below": len(hierarchy.descendants(id))}
     look, definition = find_look(hierarchy, id), hierarchy.definition(id)
     result |= {"definition": definition, "looks": look.text if look else "", "looks_of": look.id if look else None}
     note = f": {definition}" if definition else ""
@@ -268,7 +268,7 @@ def export(
         sys.stdout.write(visible(table) if sys.stdout.isatty() else table)
         return
     write_atomically(out, table.encode())
-    result = {"out": str(out), "graph": source, "classes": len(hierarchy), "edges": len(hierarchy.parent_idx)}
+    result = {"out": str(out), "hierarchy": source, "classes": len(hierarchy), "edges": len(hierarchy.parent_idx)}
     emit(result, json_, lambda: stdout.print(f"{escaped(out)}: {len(hierarchy):,} classes", highlight=False))
 
 

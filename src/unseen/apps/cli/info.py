@@ -167,7 +167,7 @@ def _show(result: dict) -> None:
 
 
 def bundle_facts(header: dict) -> dict[str, str]:
-    network, taught = header["backbone"], header["details"].get("taught", [])
+    network, taught = header["network"], header["details"].get("taught", [])
     return {
         "method": header["method"],
         "classes": f"{header['classes']:,} of {header['nodes']:,} nodes; {header['seen']:,} seen",

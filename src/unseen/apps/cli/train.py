@@ -231,7 +231,9 @@ def _show_calibrated(result: dict) -> None:
     ]
     print_table(header, rows)
     kinds = [(kind, figure) for kind in ("seen", "hidden") for figure in FIGURES]
-    rows = [[f"{row['sure']:g}", *(_figure(row[kind][name]) for kind, name in kinds)] for row in effect["verdicts"]]
+    rows = [
+        [f"{row['confidence']:g}", *(_figure(row[kind][name]) for kind, name in kinds)] for row in effect["verdicts"]
+    ]
     print_table(["confidence", *(f"{kind}: {name}" for kind, name in kinds)], rows)
     stdout.print(
         f"seen-shift {result['seen_shift']:.4g} (harmonic mean {result['harmonic_on_hidden']} on hidden classes, "
