@@ -61,7 +61,7 @@ def run(
                 bar.advance(1, method=name)
             results[name] = timing.result()
     return results | {
-        "graph": {"kind": hierarchy.source.get("kind"), "nodes": len(hierarchy), "seen": len(seen)},
+        "hierarchy": {"kind": hierarchy.source.get("kind"), "nodes": len(hierarchy), "seen": len(seen)},
         "threads": torch.get_num_threads(),
     }
 

@@ -26,7 +26,7 @@ def test_stage_1_is_the_same_on_the_full_graph_and_on_the_field(method, hidden):
     figures = result[method]
     assert 0 < figures["max_difference"] < 1e-5
     assert figures["speedup"] == figures["full_graph_s"] / figures["receptive_field_s"]
-    assert result["graph"]["nodes"] == 200 and figures["field"][-1] == result["graph"]["seen"] == 10
+    assert result["hierarchy"]["nodes"] == 200 and figures["field"][-1] == result["hierarchy"]["seen"] == 10
 
 
 def test_scores():
