@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "CONTRIBUTING.md"
 HEADER = "| part | statements | lines or words | asked |\n|:---|---:|---:|---:|\n"
 TABLE = re.compile(rf"{re.escape(HEADER)}((?:\|.*\n)+)")
-GENERATED = re.compile(r"(?s:<!-- plan.*?<!-- end of plan -->)|<!-- table.*-->\n\n?(?:\|.*\n)+")
+GENERATED = re.compile(r"(?s:<!-- plan.*?<!-- end of plan -->)|<!-- (?:table|sources).*-->\n\n?(?:[|-] ?.*\n)+")
 TOOL, LABORATORY = ROOT / "src" / "unseen", ROOT / "src" / "unseen_lab"
 
 

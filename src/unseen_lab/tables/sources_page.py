@@ -31,6 +31,7 @@ MEASURES = {"photos": "over photos", "classes": "over classes", "relation": "wei
 HOPS = {"descendants": (0.244, 0.476, 0.162, 0.060, 0.058), "ancestors": (0.493, 0.322, 0.097, 0.047, 0.041)}  # paper
 FLIPS = 100_000  # more than usual: there are hundreds of tests
 NAMES = {"dgp": "DGP", "sgcn": "SGCN", NOVEL: "novel"}  # others are called as they are
+OTHERS = "comparison-ranks.csv.gz"  # of all methods, beside the folder
 MARK = re.compile(r"(?m)^<!-- sources: (.+) -->\n(?:.+\n)*")
 
 
@@ -199,20 +200,25 @@ def read(ranks: Path) -> dict[str, Network]:
     """What the files of a folder hold, by network."""
     if not (ranks / "log.jsonl").exists():
         raise UnseenError(f"{ranks} holds no ranks yet: name a folder of photos with --photos, and they are made")
-    groups, counts, rows = defaultdict(dict), defaultdict(Counter), defaultdict(lambda: defaultdict(list))
-    logs = {}
+    rows, logs = defaultdict(lambda: defaultdict(list)), {}
     for line in map(json.loads, (ranks / "log.jsonl").read_text().splitlines()):
         logs[line["training"]] = {record["epoch"]: record for record in line["log"]}
     for training in sorted(planned(), key=lambda training: METHODS.index(training.method)):
         if training.file(ranks).exists():
             (run,) = read_ranks(training.file(ranks))
             rows[training.network][training.method, training.sources].append(run | {"log": logs[training.name]})
+    return {network: Network(of, *read_groups(ranks)) for network, of in rows.items()}
+
+
+def read_groups(ranks: Path) -> tuple[dict[str, dict[str, str]], dict[str, Counter[str]]]:
+    """list -> the group of each class with photos; list -> how many of all its classes are in each group."""
+    groups, counts = defaultdict(dict), defaultdict(Counter)
     for line in csv.DictReader((ranks / "groups.csv").read_text().splitlines()):
         if line["class"]:
             groups[line["list"]][line["class"]] = line["group"]
         else:
             counts[line["list"]][line["group"]] = int(line["classes"])
-    return {network: Network(of, groups, counts) for network, of in rows.items()}
+    return groups, counts
 
 
 def parts(ranks: Path) -> dict[str, str]:
@@ -234,6 +240,11 @@ def parts(ranks: Path) -> dict[str, str]:
             made[f"{name} {measure} differences"] = network.differences(measure)
         made[f"{name} relations"] = network.figures(RELATIONS, TESTED, HITS[:1])
         made[f"{name} lengths"] = network.lengths()
+    if (others := ranks.parent / OTHERS).exists():
+        rows = {(row["method"], row["vectors"]): [row] for row in read_ranks(others) if row["method"] != "network"}
+        network = Network(rows, *read_groups(ranks))
+        for measure in MEASURES:
+            made[f"others {measure}"] = network.figures([measure], AUTHORS_LISTS)
     return made
 
 
