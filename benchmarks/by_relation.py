@@ -74,7 +74,7 @@ def measure(bundles: dict[str, Bundle], photos: Callable[[Model], Any], lists: S
     found: Figures = {spec: {} for spec in lists}
     for method, bundle in bundles.items():
         model = Model(bundle, device="cpu")
-        results = evaluate_lists(model, photos(model), lists, ks=KS, confidence=None)
+        results = evaluate_lists(model.bundle, photos(model), lists, ks=KS, confidence=None)
         for spec, result in zip(lists, results, strict=True):
             for entry in result.per_class:
                 own = found[spec].setdefault(entry["id"], {"photos": entry["photos"]})

@@ -89,7 +89,7 @@ def figures(work: Trainings, row: Row, seed: int) -> dict[str, list[float]]:
     )
     found = {}
     for kind, photos, specs, ks in asked:
-        results = evaluate_lists(model, work.store(model, photos), list(specs.values()), ks=ks, confidence=None)
+        results = evaluate_lists(model.bundle, work.store(model, photos), list(specs.values()), ks=ks, confidence=None)
         for spec, result in zip(specs, results, strict=True):
             for k in ks:
                 found[f"{kind} photos, {spec} @{k}"] = [entry[f"hit@{k}"] for entry in result.per_class]

@@ -100,7 +100,7 @@ def answer(folder: Path) -> tuple[float, float]:
     """One photo after the other."""
     model = unseen.Model(unseen.Bundle.load(folder / "bundle", verify=False), seen_network(folder), "cpu")
     features = np.abs(np.random.default_rng(0).standard_normal((PHOTOS, FEATURES), dtype=np.float32))
-    return repeated([lambda one=one: model.classify_features(one[None]) for one in features])
+    return repeated([lambda one=one: model.answers(one[None]) for one in features])
 
 
 def dgp_epoch(folder: Path) -> tuple[float, float]:

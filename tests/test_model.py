@@ -34,10 +34,10 @@ def as_bytes(photo: Image.Image) -> bytes:
 def test_features_need_neither_photo_nor_network(model):
     alone = Model(model.bundle, device="cpu")  # a network in memory: it could not be loaded
     features = model.features([small_photo(0), small_photo(1)])
-    assert alone.classify_features(features, k=3) == model.classify([small_photo(0), small_photo(1)], k=3)
-    assert len(alone.classify_features(features[0].tolist())) == 1
+    assert alone.answers(features, k=3) == list(model.stream([small_photo(0), small_photo(1)], k=3))
+    assert len(alone.answers(features[0].tolist())) == 1
     with pytest.raises(UnseenError, match="rows of 3 features, but the bundle is for 8"):
-        alone.classify_features(np.zeros((2, 3)))
+        alone.answers(np.zeros((2, 3)))
 
 
 def test_what_was_added_are_own_candidates():
@@ -61,7 +61,7 @@ def test_labels_are_the_best_scores(model):
             label.id
         )
         assert label.trust is None if label.seen else 0 <= label.trust <= 1
-    assert labels[0].as_dict()["id"] == labels[0].id
+    assert labels[0].to_dict()["id"] == labels[0].id
 
 
 def test_a_photo_may_come_in_any_form(model, tmp_path):
@@ -70,9 +70,9 @@ def test_a_photo_may_come_in_any_form(model, tmp_path):
     expected = model.classify(photo)
     for form in (tmp_path / "p.png", str(tmp_path / "p.png"), as_bytes(photo), np.asarray(photo)):
         assert model.classify(form) == expected
-    several = model.classify([photo, as_bytes(small_photo(1))])
+    several = list(model.stream([photo, as_bytes(small_photo(1))]))
     assert len(several) == 2 and [label.id for label in several[0]] == [label.id for label in expected]
-    assert model.classify([]) == []
+    assert list(model.stream([])) == []
 
 
 def test_answers_do_not_depend_on_the_batch(model):
@@ -92,16 +92,6 @@ def test_candidates_limit_the_answers(model):
         model.classify(small_photo(), candidates="some")
 
 
-def test_a_shift_takes_seen_classes_down(model):
-    features = model.features([small_photo()])
-    plain, shifted = model.scores(features), model.scores(features, seen_shift=2.5)
-    seen = model.bundle.is_seen[model.candidates("any")]
-    assert np.allclose(plain[:, seen] - 2.5, shifted[:, seen], atol=1e-5)
-    assert np.array_equal(plain[:, ~seen], shifted[:, ~seen])
-    assert not any(label.seen for label in model.answers(features, 3, seen_shift=1e6)[0])
-    assert np.array_equal(model.scores(features), plain)  # nothing of the shift is kept
-
-
 def test_classes_without_an_answer_never_come(model):
     alone = Model(small_bundle("network"), small_network(), device="cpu")
     features = alone.features([small_photo()])
@@ -118,28 +108,28 @@ def test_an_unreadable_photo_does_not_lose_the_list(model, tmp_path):
     path = tmp_path / "p.jpg"
     path.write_text("no photo")
     first, second = small_photo(), small_photo(1)
-    found = model.classify([path, first, b"", as_bytes(second), 7])
+    found = list(model.stream([path, first, b"", as_bytes(second), 7]))
     wrong = found[0]
     assert (
         wrong.photo == str(path)
         and wrong.why.startswith("is not a picture")
-        and found[0].as_dict() == {"photo": wrong.photo, "why": wrong.why}
+        and found[0].to_dict() == {"photo": wrong.photo, "why": wrong.why}
     )
     for photo, answer in ((first, found[1]), (second, found[3])):
         assert [label.id for label in answer] == [label.id for label in model.classify(photo)]
     assert found[2] == Unreadable("the photo", "is empty (0 bytes).")
     assert isinstance(found[4], Unreadable) and "not int" in found[4].why
-    assert model.classify([path]) == [wrong]
+    assert list(model.stream([path])) == [wrong]
     many = [path if place % 3 == 0 else first for place in range(70)]  # several batches
-    assert [isinstance(answer, Unreadable) for answer in model.classify(many, k=1)] == [p is path for p in many]
+    assert [isinstance(answer, Unreadable) for answer in model.stream(many, k=1)] == [p is path for p in many]
 
 
 def test_an_answer_is_its_labels(model):
     answer = model.classify(small_photo(), k=3)
     assert isinstance(answer, Answer) and len(answer) == 3 and list(answer) == list(answer.labels)
     assert answer[0] == answer.labels[0] and answer[-1] in answer and answer[:2] == answer.labels[:2]
-    told = answer.as_dict()
-    assert told["labels"] == [label.as_dict() for label in answer] and told["verdict"] == answer.verdict.as_dict()
+    told = answer.to_dict()
+    assert told["labels"] == [label.to_dict() for label in answer] and told["verdict"] == answer.verdict.to_dict()
     assert not Answer((), Verdict.unknown(3))
 
 
@@ -176,7 +166,7 @@ def test_probabilities_of_all_classes(model):
     probabilities = model.predict_proba(photos)
     assert probabilities.shape == (2, len(model)) and len(model.classes) == len(model)
     np.testing.assert_allclose(probabilities.sum(axis=1), 1, rtol=1e-5)
-    assert np.array_equal(model.predict_proba(model.features(photos)), probabilities)
+    assert np.array_equal(model.predict_proba(features=model.features(photos)), probabilities)
     answer = model.classify(photos[0], k=1)
     assert model.classes[int(probabilities[0].argmax())] == answer[0].id
     assert answer.probability(answer[0].id) >= answer[0].probability
@@ -215,28 +205,25 @@ def test_columns_are_in_the_order_asked_for(model):
     photos = [small_photo(0), small_photo(1)]
     features, order = model.features(photos), [ZEBRA, OKAPI, DOG]
     for ids in (order, order[::-1], [OKAPI, ZEBRA, DOG]):
-        p, s = model.predict_proba(photos, classes=ids), model.scores(features, classes=ids)
+        p, s = model.predict_proba(photos, candidates=ids), model.scores(features, candidates=ids)
         for column, id in enumerate(ids):
             at = model.classes.index(id)
             assert np.allclose(s[:, column], model.scores(features)[:, at], atol=1e-5)
-            assert p[0, column] == pytest.approx(model.predict_proba(features, order)[0, order.index(id)], abs=1e-6)
-    assert np.array_equal(model.scores(photos), model.scores(features))
+            assert p[0, column] == pytest.approx(
+                model.predict_proba(features=features, candidates=order)[0, order.index(id)], abs=1e-6
+            )
     assert np.array_equal(model.scores(features[0]), model.scores(features[:1]))
-    expected = model.predict_proba(features, classes=order)
+    expected = model.predict_proba(features=features, candidates=order)
     tensors = [torch.from_numpy(features), torch.from_numpy(features).double().requires_grad_()]
     for form in (*tensors, features.tolist(), csr_array(features), features.astype(np.float64)):
-        assert np.allclose(model.predict_proba(form, classes=np.array(order)), expected)
+        assert np.allclose(model.predict_proba(features=form, candidates=order), expected)
     frame = pytest.importorskip("pandas").DataFrame(features)
-    assert np.allclose(model.predict_proba(frame, classes=order), expected)
+    assert np.allclose(model.predict_proba(features=frame, candidates=order), expected)
 
 
 def test_matrices_that_are_not_meant_are_refused(model):
     with pytest.raises(UnseenError, match="rows of 5 features, but the bundle is for 8"):
-        model.predict_proba(np.full((7, 5), 0.5))  # and not one grey photo of 7 x 5 pixels
-    with pytest.raises(UnseenError, match="2 classes were asked for, but only 1 of them differ"):
-        model.predict_proba(small_photo(), classes=[OKAPI, "okapi"])
-    with pytest.raises(UnseenError, match="give one of them"):
-        model.scores(small_photo(), "seen", classes=[OKAPI])
+        model.predict_proba(features=np.full((7, 5), 0.5))
     x = model.features(small_photo())
     with pytest.raises(UnseenError, match="both given"):
         model.teach(OKAPI, small_photo(), features=x)
@@ -249,7 +236,7 @@ def test_matrices_that_are_not_meant_are_refused(model):
 
 def test_several_photos_may_come_in_any_form(model, tmp_path):
     photos = [small_photo(seed) for seed in range(40)]
-    expected = [answer[0].id for answer in model.classify(photos)]
+    expected = [answer[0].id for answer in model.stream(photos)]
     for seed, photo in enumerate(photos):
         photo.save(tmp_path / f"{seed:02d}.png")
     (tmp_path / "list.txt").write_text("".join(f"{tmp_path}/{seed:02d}.png\n" for seed in range(40)))
@@ -264,14 +251,14 @@ def test_several_photos_may_come_in_any_form(model, tmp_path):
         tmp_path / "list.txt",
     )
     for form in forms:
-        assert [answer[0].id for answer in model.classify(form)] == expected, type(form)
+        assert [answer[0].id for answer in model.stream(form)] == expected, type(form)
     features = model.features(photos)
     for form in (array, str(tmp_path / "*.png"), tmp_path / "list.txt"):
         assert [answer[0].id for answer in model.stream(form)] == expected
         assert np.allclose(model.features(form), features, atol=1e-6)
     assert len(model.look_at(str(tmp_path / "00.png"))) == 1
     (tmp_path / "list.txt").unlink()
-    assert [answer[0].id for answer in model.classify(tmp_path)] == expected  # pyright: ignore
+    assert [answer[0].id for answer in model.stream(tmp_path)] == expected
     assert model.predict_proba(photo for photo in photos).shape == (40, len(model))
     served = model.stream(iter(photos[:1] * 1000))  # endless ones too: only a few batches are under way
     assert next(served)[0].id == expected[0]
@@ -282,7 +269,7 @@ def test_rows_and_their_classes(model):
     x, y = model.features(photos), [OKAPI, OKAPI, DOG, "giraffe"]
     result = model.evaluate((x, y), [OKAPI, DOG, GIRAFFE], ks=[1, 3])
     assert result.images == 4 and result.image["hit@3"] == 100.0
-    best = model.scores(x, classes=[OKAPI, DOG, GIRAFFE]).argmax(1)
+    best = model.scores(x, candidates=[OKAPI, DOG, GIRAFFE]).argmax(1)
     assert result.image["hit@1"] == 100 * np.mean(best == [0, 0, 1, 2])
     assert model.evaluate((photos, y), [OKAPI, DOG, GIRAFFE], ks=[1, 3]).image == result.image
     taught, other = (Model(model.bundle, small_network(), device="cpu") for _ in range(2))

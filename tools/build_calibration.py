@@ -17,7 +17,6 @@ from typing import Any
 
 import common
 from unseen.bundle import Bundle
-from unseen.model import Model
 from unseen.training.calibrate import calibrate
 from unseen.training.default import CALIBRATION, default_choices
 from unseen.training.settings import TrainSettings
@@ -31,7 +30,7 @@ def fit(bundle: Bundle, images: Path, features: Path | None = None) -> dict[str,
     """The file's contents: choices, provenance and calibration. `features`: a store of the same photos."""
     files = sorted(path for path in images.glob("*/*") if path.is_file())
     marks = "\n".join(f"{path.parent.name} {sha256(path)}" for path in files)
-    calibrated = calibrate(Model(bundle), features or images)
+    calibrated = calibrate(bundle, bundle.load_network(), features or images)
     assert calibrated.calibration is not None
     return {
         "choices": default_choices(),

@@ -3,16 +3,17 @@
 One photo's way, from top to bottom:
 
     features = model.features([photo])                  # read, transform, network       (`answers.photos`)
-    scorer = model.scorer(candidates)                   # which classes compete          (`answers.candidates`)
+    scorer = model.scorer(Ask(candidates=...))      # which classes compete          (`naming.candidates`)
                                                         # ... and how common they are    (`answers.prior`)
     scores = scorer.scores(features)                    # projection . classifiers       (`answers.scores`)
     masses, cautious = scorer.to_nodes(np.exp(scores))  # probabilities up the hierarchy (`answers.probability`)
     nodes = scorer.verdicts(cautious, confidence)       # how much detail is known       (`answers.probability`)
-    model.answers(features, k, candidates)              # all of it in words             (`answers.answer`)
+    model.answers(features)                             # all of it in words             (`answers.answer`)
 """
 
 from __future__ import annotations
 
+import copy
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,7 +25,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, overload
 import numpy as np
 
 from unseen.answers.answer import Answer, Unreadable, answer_features
-from unseen.answers.choice import ListScorer
+from unseen.answers.ask import Ask, make_scorer, usual_prior
 from unseen.answers.explain import Explanation, HeatMap, explain, map_heat
 from unseen.answers.photos import (
     BATCH,
@@ -36,12 +37,11 @@ from unseen.answers.photos import (
     several_photos,
     work_through,
 )
-from unseen.answers.prior import COMMON, UNIFORM, Prior, PriorLike
-from unseen.answers.probability import CONFIDENCE, check_confidence
-from unseen.answers.scores import Scorer, check_shift
+from unseen.answers.prior import Prior, PriorLike
+from unseen.answers.scores import Scorer
 from unseen.bundle import Bundle, grow, teach
 from unseen.hierarchy.core import Hierarchy, Node
-from unseen.naming.candidates import default_candidates, resolve_candidates
+from unseen.naming.candidates import default_candidates
 from unseen.naming.meaning import find_class, with_parent_ids
 from unseen.networks.features import check_matrix
 from unseen.networks.light import LightNetwork, find_light, keep_light
@@ -64,6 +64,8 @@ if TYPE_CHECKING:
 
 EVEN_ON_CPU, EVEN_ON_GPU = 16, 128  # photos a batch where answers must not depend on the photos around them
 FEW = 8  # photos, for which torch is not imported if it can be avoided
+EVERYTHING = Ask()
+EVERYTHING = Ask()
 KEPT_LISTS = 4  # candidate lists whose classifiers and sums stay gathered
 Names: TypeAlias = str | Sequence[str]
 
@@ -94,7 +96,6 @@ class Model:
         if network is not None:
             bundle.take_network(network)
         self.bundle, self.device = bundle, device
-        self.listed: tuple[Listed, ...] = ()  # the classes of `among`, which are then all that there are
         self._network, self._found_light = network, None
         self._scorers: dict[tuple[Any, ...], Scorer] = {}
         self._lists: dict[tuple[Entry, ...], Model] = {}
@@ -113,8 +114,13 @@ class Model:
         return len(self.candidates())
 
     def __getstate__(self) -> dict[str, Any]:
-        kept = {name: getattr(self, name) for name in ("bundle", "device", "listed", "_network")}
+        kept = {name: getattr(self, name) for name in ("bundle", "device", "_network")}
         return kept | {"_scorers": {}, "_lists": {}, "_found_light": None}
+
+    @property
+    def listed(self) -> tuple[Listed, ...]:
+        """The names of `among`, if this model knows no other classes, and what each was taken for."""
+        return self.bundle.listed
 
     @property
     def classes(self) -> list[str]:
@@ -123,150 +129,106 @@ class Model:
 
     # -- photos to answers -----------------------------------------------------------------------------------------
 
-    @overload
-    def classify(
-        self, photos: Source, k: int = 5, candidates: Names = "any",
-        seen_shift: float | None = None, confidence: float = CONFIDENCE, prior: PriorLike | None = None,
-        *, among: str | Iterable[Entry] | None = None, show_progress: bool = False,
-    ) -> Answer: ...  # fmt: skip
-    @overload
-    def classify(
-        self, photos: Iterable[Source], k: int = 5, candidates: Names = "any",
-        seen_shift: float | None = None, confidence: float = CONFIDENCE, prior: PriorLike | None = None,
-        *, among: str | Iterable[Entry] | None = None, show_progress: bool = False,
-    ) -> list[Answer | Unreadable]: ...  # fmt: skip
-    def classify(
-        self, photos: Source | Iterable[Source], k: int = 5, candidates: Names = "any",
-        seen_shift: float | None = None, confidence: float = CONFIDENCE, prior: PriorLike | None = None,
-        *, among: str | Iterable[Entry] | None = None, show_progress: bool = False,
-    ) -> Answer | list[Answer | Unreadable]:  # fmt: skip
-        """The answer for a photo: verdict and k best labels; for several photos, a list with an entry for each.
+    def classify(self, photo: Source, k: int = 5, candidates: Names = "any", **options: Any) -> Answer:
+        """The answer for one photo: verdict and k best labels.
 
-        Several photos are a list, a generator or any other iterable, an array or a tensor with a photo in each row, a
-        folder, or an input such as list.txt, table.parquet and shard.tar (see `photos.inputs`; a glob too). To a type
-        checker a text or a path is a single photo: `stream` has the type for folders.
-
-        A verdict is right with probability `confidence`. A single photo that cannot be read raises UnseenError; among
-        several, `Unreadable` stands in its place. `seen_shift`: see `scores`. `prior`: see `prior`. `among`: names to
-        choose from, see `among`.
+        `options`: the others of `unseen.answers.ask.Ask`: among, confidence, prior, seen_share. A photo is a
+        path, a URL, bytes, an open file, an image of Pillow, or an array. UnseenError if it cannot be read.
 
         >>> from unseen.examples import fruits, photo
         >>> fruits().classify(photo("crimson"), among=["lemon", "cranberry (berry)"])[0].name
         'cranberry'
         """
-        if among is not None:
-            if candidates != "any":
-                raise UnseenError("among and candidates both say which classes compete: give one of them")
-            options: dict[str, Any] = {"seen_shift": seen_shift, "confidence": confidence, "prior": prior}
-            return self.among(among).classify(photos, k, **options, show_progress=show_progress)
-        several = _find_several(photos)
-        if several is not None:
-            return list(self.stream(several, k, candidates, seen_shift, confidence, prior, show_progress=show_progress))
-        scorer = self._checked_scorer(k, candidates, seen_shift, confidence, prior, light=self._light is not None)
-        photo: Any = photos
-        read = read_batch(self._light or self.network, [photo])
+        model, ask = self._asked(Ask(k, candidates, **options))
+        scorer = model.scorer(ask)  # a wrong name is reported before the photo is read
+        read = read_batch(model._light or model.network, [photo])
         for unreadable in read.unreadable.values():
             raise UnreadablePhoto(unreadable.photo, unreadable.why)
-        return next(answer_features(self.bundle, scorer, read.matrix, k, seen_shift, confidence))
+        return next(answer_features(model.bundle, scorer, read.matrix, ask))
 
     def stream(
         self, photos: Source | Iterable[Source], k: int = 5, candidates: Names = "any",
-        seen_shift: float | None = None, confidence: float = CONFIDENCE, prior: PriorLike | None = None,
-        *, show_progress: bool = False, even: bool = False,
+        *, show_progress: bool = False, even: bool = False, **options: Any,
     ) -> Iterator[Answer | Unreadable]:  # fmt: skip
-        """What `classify` returns for a list, a folder and the like, one by one as photos are done: any number of them.
+        """The answers for any number of photos, in their order, each as soon as it is known; `Unreadable` stands for a
+        photo that cannot be read.
 
-        With `even`, all batches are of one size (the last one is filled up), so that an answer does not depend on the
-        photos around it, to the last digit.
+        Several photos are a list, a generator or any other iterable, an array with a photo in each row, a folder, or an
+        input such as list.txt, table.parquet and shard.tar (see `photos.inputs`; a glob too). `options` as in
+        `classify`. With `even`, all batches are of one size (the last one is filled up).
+
+        >>> from unseen.examples import fruits, photo
+        >>> [answer[0].name for answer in fruits().stream([photo("crimson"), photo("lime")], candidates="leaves")]
+        ['raspberry', 'lime']
         """
-        each_photo = _one_by_one(photos)
-        light = self._light if isinstance(each_photo, Sequence) and len(each_photo) <= FEW and not even else None
-        scorer = self._checked_scorer(k, candidates, seen_shift, confidence, prior, light=light is not None)
-        bundle, network = self.bundle, light or self.network
+        model, ask = self._asked(Ask(k, candidates, **options))
+        return model._stream(_one_by_one(photos), ask, show_progress, even)
+
+    def _stream(
+        self, photos: Iterable[Source], ask: Ask, show_progress: bool, even: bool
+    ) -> Iterator[Answer | Unreadable]:
+        light = self._light if isinstance(photos, Sequence) and len(photos) <= FEW and not even else None
+        scorer, bundle, network = self.scorer(ask), self.bundle, light or self.network
         _ = scorer.sums  # gathered once, and not by each thread
         size = BATCH if not even else EVEN_ON_CPU if self.network.device.type == "cpu" else EVEN_ON_GPU
 
         def work(photos: Sequence[Source]) -> list[Answer | Unreadable]:
             read = read_batch(network, photos, size if even else 0)
-            matrix = read.matrix
-            if even:  # products with the classifiers round differently for other numbers of rows, too
-                matrix = np.pad(matrix, ((0, size - len(matrix)), (0, 0)))
-            answers = answer_features(bundle, scorer, matrix, k, seen_shift, confidence)
-            return [read.unreadable.get(place) or next(answers) for place in range(len(photos))]
+            answers = answer_features(bundle, scorer, read.matrix, ask)
+            return [read.unreadable.get(index) or next(answers) for index in range(len(photos))]
 
         def each() -> Iterator[Answer | Unreadable]:
-            count = len(each_photo) if isinstance(each_photo, Sequence) else None
+            count = len(photos) if isinstance(photos, Sequence) else None
             done, started, enabled = 0, time.monotonic(), show_progress and (count is None or count > BATCH)
             with progress("Looking at photos", count, enabled=enabled) as bar:
-                for batch in work_through(each_photo, work, network.device, size, even):
+                for batch in work_through(photos, work, network.device, size, even):
                     done += len(batch)
                     bar.advance(len(batch), rate=f"{done / (time.monotonic() - started):.0f}/s")
                     yield from batch
 
         return each()
 
-    def classify_features(
-        self, features: Any, k: int = 5, candidates: Names = "any",
-        seen_shift: float | None = None, confidence: float = CONFIDENCE, prior: PriorLike | None = None,
-    ) -> list[Answer]:  # fmt: skip
-        """An answer for each row of features (n x D) that come from elsewhere: no photo and no network is needed."""
+    def answers(self, features: Any, k: int = 5, candidates: Names = "any", **options: Any) -> list[Answer]:
+        """The answer for each row of features (n x D), without photo and network. `options` as in `classify`."""
+        model, ask = self._asked(Ask(k, candidates, **options))
         matrix = check_matrix(features, width=self.bundle.network.num_features)
-        return self.answers(matrix, k, candidates, seen_shift, confidence, prior)
-
-    def answers(
-        self, features: np.ndarray, k: int = 5, candidates: Names = "any",
-        seen_shift: float | None = None, confidence: float = CONFIDENCE, prior: PriorLike | None = None,
-    ) -> list[Answer]:  # fmt: skip
-        """The answer for each row of features, with its k best labels."""
-        scorer = self._checked_scorer(k, candidates, seen_shift, confidence, prior)
-        return list(answer_features(self.bundle, scorer, np.atleast_2d(features), k, seen_shift, confidence))
-
-    def _checked_scorer(
-        self, k: int, candidates: Names, seen_shift: float | None, confidence: float, prior: PriorLike | None,
-        light: bool = False,
-    ) -> Scorer:  # fmt: skip
-        """A wrong name or number is reported before photos are read."""
-        if k < 1:
-            raise UnseenError(f"k must be 1 or more, not {k}.")
-        check_confidence(confidence)
-        check_shift(seen_shift)
-        return self.scorer(candidates, prior=prior, light=light)
+        return list(answer_features(model.bundle, model.scorer(ask), matrix, ask))
 
     def predict_proba(
-        self, photos: Any, candidates: Names = "any", prior: PriorLike | None = None, *, classes: Names | None = None
+        self, photos: Any = (), candidates: Names = "any", *, features: Any = None, **options: Any
     ) -> np.ndarray:
-        """n x C: probabilities of the candidates, by default of `self.classes`, for photos or rows of features (n x D).
+        """n x C: p of the candidates, by default of `self.classes`, for photos, or for rows of `features` (n x D).
 
         Columns are in the order of `self.candidates(...)`: that of a list or a file, or else of the hierarchy.
-        `classes`, ids or names in your own order, is another word for such a list, of as many different classes.
+        `options` as in `classify`.
 
         >>> from unseen.examples import fruits, photo
         >>> fruits().predict_proba([photo("crimson"), photo("lime")]).shape
         (2, 7)
-        >>> fruits().predict_proba(photo("crimson"), classes=["lemon", "raspberry"]).round(2)
+        >>> fruits().predict_proba(photo("crimson"), candidates=["lemon", "raspberry"]).round(2)
         array([[0.02, 0.98]], dtype=float32)
         """
-        scorer = self._columns(candidates, classes, prior)
-        return scorer.in_given_order(scorer.probabilities(self.as_features(photos)), 0.0)
+        model, ask = self._asked(Ask(candidates=candidates, **options))
+        scorer = model.scorer(ask)
+        matrix = (
+            self.features(photos)
+            if features is None
+            else check_matrix(features, width=self.bundle.network.num_features)
+        )
+        return scorer.in_given_order(scorer.probabilities(matrix), 0.0)
 
-    def _columns(self, candidates: Names, classes: Names | None, prior: PriorLike | None) -> Scorer:
-        """The scorer of the classes that a matrix has columns for."""
-        if classes is None:
-            return self.scorer(candidates, prior=prior)
-        if not isinstance(candidates, str) or candidates != "any":
-            raise UnseenError("classes and candidates both say which classes the columns are: give one of them")
-        scorer = self.scorer(classes, prior=prior)
-        if not isinstance(classes, str) and len(scorer.given) != len(classes):
-            raise UnseenError(f"{len(classes)} classes were asked for, but only {len(scorer.given)} of them differ")
-        return scorer
+    def scores(self, features: Any, candidates: Names = "any") -> np.ndarray:
+        """n x C: the method's own scores of rows of features (n x D); columns as in `predict_proba`.
 
-    def as_features(self, photos: Any) -> np.ndarray:
-        """n x D: rows of features as they are (of an array, a tensor, a table, a sparse matrix, lists of numbers), or
-        the features of photos. A matrix of floats is never a grey photo here."""
-        width = self.bundle.network.num_features
-        if not _is_matrix(photos, width):
-            return self.features(photos)
-        return check_matrix(photos.detach().cpu().float() if hasattr(photos, "detach") else photos, width=width)
+        A class for which the method has no answer scores -inf.
+        """
+        scorer = Scorer(self.bundle, self.candidates(candidates))
+        matrix = check_matrix(features, width=self.bundle.network.num_features)
+        return scorer.in_given_order(scorer.method_scores(matrix), -np.inf)
+
+    def _asked(self, ask: Ask) -> tuple[Model, Ask]:
+        """The model that answers: for a list of names one that knows nothing else."""
+        return (self, ask) if ask.among is None else (self.among(ask.among), replace(ask, among=None))
 
     def among(self, names: str | Iterable[Entry]) -> Model:
         """A model that knows these classes only, by name or id, each perhaps with what it looks like; or a text with
@@ -280,18 +242,16 @@ class Model:
         >>> among.classify(photo("crimson"))[0].name, [item.id for item in among.listed]
         ('raspberry', ['lemon', 'raspberry'])
         """
-        if isinstance(names, str):
-            from unseen.naming.reading import read_list
+        from unseen.naming.listing import find_list  # with scipy, which no photo needs
+        from unseen.naming.reading import read_list
 
-            names = read_list(names)
-        key = tuple(names)
+        key = tuple(read_list(names) if isinstance(names, str) else names)
         model = self._lists.get(key)
         if model is None:
-            from unseen.naming.listing import find_list  # with scipy, which no photo needs
-
             bundle, listed = find_list(self.bundle, key)
+            bundle = copy.copy(bundle)  # it may be this model's own
+            bundle.listed = tuple(listed)
             model = self.with_bundle(bundle)
-            model.listed = tuple(listed)
             for oldest in list(self._lists)[: 1 - KEPT_LISTS]:
                 self._lists.pop(oldest, None)
             self._lists[key] = model
@@ -339,7 +299,7 @@ class Model:
 
     def candidates(self, names: Names = "any", with_seen: bool = False) -> np.ndarray:
         """Rows of the classes that a photo may be assigned to; see `unseen.naming.candidates` for the names."""
-        return self.scorer(names, with_seen).given
+        return self.scorer(Ask(candidates=names), with_seen).given
 
     @property
     def prior(self) -> Prior:
@@ -354,43 +314,24 @@ class Model:
         >>> [label.name for label in model.classify(photo("crimson"), candidates=["lemon", "raspberry"])]
         ['lemon']
         """
-        prior = COMMON if self.bundle.prior is None else Prior.from_json(self.bundle.prior)
-        return replace(prior, common=False) if self.listed else prior  # a list says by itself what is expected
+        return usual_prior(self.bundle)
 
     @prior.setter
     def prior(self, prior: PriorLike) -> None:
         self.replace_bundle(self.bundle.change(prior=Prior.read(prior, self.bundle.hierarchy).to_json()))
 
-    def scorer(
-        self, candidates: Names = "any", with_seen: bool = False, prior: PriorLike | None = None, light: bool = False
-    ) -> Scorer:
-        """The scorer of these candidates; those of the last few lists are kept. `light`: by NumPy, for a few photos."""
-        chosen = self.prior if prior is None else Prior.read(prior, self.bundle.hierarchy)
-        candidates = candidates if isinstance(candidates, str) else tuple(candidates)
-        is_list = candidates == "any" and bool(self.listed)
-        if is_list:
-            candidates = tuple(item.id for item in self.listed)
-        key = (candidates, is_list, with_seen, light, chosen)
+    def scorer(self, ask: Ask = EVERYTHING, with_seen: bool = False) -> Scorer:
+        """What scores the candidates asked for; the scorers of the last few lists are kept."""
+        prior = usual_prior(self.bundle) if ask.prior is None else Prior.read(ask.prior, self.bundle.hierarchy)
+        candidates = ask.candidates if isinstance(ask.candidates, str) else tuple(ask.candidates)
+        key = (candidates, with_seen, prior, ask.seen_share)
         scorer = self._scorers.get(key)
         if scorer is None:
-            rows = resolve_candidates(self.bundle, candidates, with_seen)
-            make = ListScorer if is_list else Scorer
-            scorer = make(self.bundle, rows, None if light else self._torch_device, chosen)
+            scorer = make_scorer(self.bundle, replace(ask, prior=prior), with_seen)
             for oldest in list(self._scorers)[: 1 - KEPT_LISTS]:
                 self._scorers.pop(oldest, None)
             self._scorers[key] = scorer
         return scorer
-
-    def scores(
-        self, photos: Any, candidates: Names = "any", seen_shift: float = 0.0, *, classes: Names | None = None
-    ) -> np.ndarray:
-        """n x C: the method's scores of photos or rows of features (n x D); columns as in `predict_proba`.
-
-        `seen_shift` is taken off the seen classes' scores (calibrated stacking): more of it favours unseen ones.
-        A class for which the method has no answer scores -inf.
-        """
-        scorer = self._columns(candidates, classes, UNIFORM)
-        return scorer.in_given_order(scorer.scores(self.as_features(photos), seen_shift), -np.inf)
 
     def explain(self, id: str, n: int = 5) -> Explanation:
         """The seen classes that a class borrows its classifier from, and the way to them in the hierarchy."""
@@ -409,7 +350,9 @@ class Model:
         candidates are the unseen classes; in a hierarchy of your own, its unseen leaves."""
         from unseen.evaluation.protocol import evaluate
 
-        return evaluate(self, photos, candidates or default_candidates(self.bundle), **options)
+        return evaluate(
+            self.bundle, photos, candidates or default_candidates(self.bundle), network=lambda: self.network, **options
+        )
 
     def calibrate(
         self, photos: Any, settings: CalibrateSettings | None = None, **options: Any
@@ -417,7 +360,7 @@ class Model:
         """Fit probabilities on photos of seen classes; `unseen.training.calibrate.calibrate` has the options."""
         from unseen.training.calibrate import calibrate
 
-        self.replace_bundle(calibrate(self, photos, settings, **options))
+        self.replace_bundle(calibrate(self.bundle, self.network, photos, settings, **options))
         return self.bundle.calibration
 
     def finetune(
@@ -426,7 +369,7 @@ class Model:
         """Train the network under the predicted classifiers; `unseen.training.stage2.finetune` has the options."""
         from unseen.training.stage2 import finetune
 
-        self.replace_bundle(finetune(self, photos, settings, **options))
+        self.replace_bundle(finetune(self.bundle, self.network, photos, settings, **options))
         self.bundle.take_network(self.network)
         return self.bundle.finetuning
 
@@ -490,7 +433,7 @@ class Model:
         if features is not None and not (isinstance(photos, tuple) and not photos):
             raise UnseenError("photos and features are both given: teach one after the other")
         id = find_class(name, self.bundle.hierarchy)
-        taught = read_one_class(self, photos) if features is None else read_rows(self, features)
+        taught = read_one_class(self.network, photos) if features is None else read_rows(self.bundle, features)
         self.replace_bundle(teach.teach(self.bundle, {id: taught}))
         return self.bundle.taught[id].photos
 
@@ -499,10 +442,21 @@ class Model:
         self.replace_bundle(teach.forget(self.bundle, [find_class(name, self.bundle.hierarchy)]))
 
     def export(self, kind: str, out: str | Path, candidates: Names = "any", half: bool = False) -> dict[str, Any]:
-        """Write the model for elsewhere: onnx, torch, timm or web; `unseen.export.to_onnx` has the details."""
+        """Write the model for elsewhere: onnx or web; `unseen.export.to_onnx` has the details."""
         from unseen.export.to_onnx import export
 
-        return export(self, kind, out, candidates, half)
+        return export(self.bundle, self.network, kind, out, candidates, half)
+
+    def matrix(self, candidates: Names = "any") -> np.ndarray:
+        """C x E, float32: the classifiers of the candidates, as a last layer [weight, bias] where the method predicts
+        one. Its scores rank classes without calibration and prior: `answers` ranks otherwise.
+
+        >>> from unseen.examples import fruits
+        >>> fruits().matrix(["strawberry", "lemon"]).shape
+        (2, 4)
+        """
+        rows = self.candidates(candidates)
+        return np.asarray(self.bundle.solution.classifiers[rows], np.float32)
 
     def save(self, path: str | Path, precision: str = "fp32", overwrite: bool = False) -> Path:
         """Write the bundle with all its classes; see `unseen.Bundle.save`."""
@@ -521,22 +475,10 @@ class Model:
         return model
 
 
-def _find_several(photos: Any) -> Iterable[Source] | None:
-    """`several_photos`, of a column of paths too; None for a single photo."""
-    return several_photos(list(photos) if getattr(photos, "ndim", 0) == 1 else photos)
-
-
 def _one_by_one(photos: Any) -> Iterable[Source]:
-    several = _find_several(photos)
+    """Photos of a list, a folder, an input or a column of paths; a single photo is a list of one."""
+    several = several_photos(list(photos) if getattr(photos, "ndim", 0) == 1 else photos)
     return [photos] if several is None else several
-
-
-def _is_matrix(x: Any, width: int) -> bool:
-    """Whether these are rows of features, or one row, and no photo and no paths."""
-    if isinstance(x, (list, tuple)):
-        return bool(x) and isinstance(x[0], (list, tuple))
-    kind = getattr(getattr(x, "dtype", None), "kind", "f")  # a table and a tensor have none
-    return getattr(x, "ndim", 0) in (1, 2) and (kind == "f" or (kind in "iu" and x.shape[-1] == width))
 
 
 def train(

@@ -19,7 +19,7 @@ def model():
 def test_probabilities_are_the_formula(model):
     bundle = model.bundle
     rows = bundle.hierarchy.indices(["lemon", "lime", "raspberry"])
-    scorer = ListScorer(bundle, rows, "cpu", UNIFORM)
+    scorer = ListScorer(bundle, rows, UNIFORM)
     features = np.random.default_rng(0).uniform(0, 2, (4, bundle.network.num_features)).astype(np.float32)
     columns = scorer.columns
     weights = np.asarray(bundle.solution.classifiers)[columns]
@@ -32,7 +32,7 @@ def test_probabilities_are_the_formula(model):
     assert scorer.probabilities(features) == pytest.approx(expected, abs=1e-5)
     assert scorer.calibrated
     scores = units * features.std(axis=1)[:, None] * length
-    assert scorer.scores(features, 0.0) == pytest.approx(scores, abs=1e-4)
+    assert scorer.method_scores(features) == pytest.approx(scores, abs=1e-4)
     beside = np.asarray(bundle.solution.classifiers)[bundle.hierarchy.indices(["strawberry"])]  # lime is in the list
     other = features @ beside[:, :-1].T + beside[:, -1]
     other = other / (features.std(axis=1, keepdims=True) * np.linalg.norm(beside[:, :-1]))
@@ -45,8 +45,8 @@ def test_an_answer_says_how_probable_none_is(model):
     among = model.among(["lemon", "raspberry"])
     answer = among.classify(photo("crimson"))
     assert answer.calibrated and sum(label.probability for label in answer) == pytest.approx(1, abs=1e-5)
-    assert 0 < answer.none < 1 and answer.as_dict()["none"] == answer.none
-    assert model.classify(photo("crimson")).none is None and "none" not in model.classify(photo("crimson")).as_dict()
+    assert 0 < answer.none < 1 and answer.to_dict()["none"] == answer.none
+    assert model.classify(photo("crimson")).none is None and "none" not in model.classify(photo("crimson")).to_dict()
     # A list without what the photo shows leaves more to none.
     assert model.classify(photo("crimson"), among=["lemon", "lime"]).none > answer.none
 

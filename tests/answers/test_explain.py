@@ -21,7 +21,7 @@ def test_shares_add_up_and_are_sorted(method):
     assert sum(shares) == pytest.approx(1, abs=1e-3) and shares == sorted(shares, reverse=True)
     assert {near.id for near in found.neighbours} == set(SEEN)
     assert len(explain(bundle, OKAPI, n=2).neighbours) == 2
-    json.dumps(found.as_dict())
+    json.dumps(found.to_dict())
 
 
 def test_a_poodle_borrows_from_the_beagle_and_an_okapi_from_hoofed_animals():

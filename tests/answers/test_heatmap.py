@@ -34,7 +34,7 @@ def model_by(method: str) -> Model:
 @pytest.mark.parametrize("method", ["structural", "kin"])
 def test_the_cells_sum_to_the_score(method):
     model, photo = model_by(method), red_and_blue()
-    for label in model.classify(photo, k=10, seen_shift=0):
+    for label in model.classify(photo, k=10):
         found = model.heatmap(photo, label.id)
         assert found.cells.shape == (8, 8)
         assert found.cells.sum() == pytest.approx(label.score, rel=1e-4, abs=1e-5)

@@ -10,6 +10,7 @@ import torch
 
 from support.bundles import small_bundle, small_network, small_photo
 from unseen import Hierarchy, Model
+from unseen.answers.ask import Ask
 from unseen.answers.prior import COMMON, UNIFORM, WEIGHT, ColumnPrior, Prior, commonness
 from unseen.answers.probability import measure_spread, plain_probabilities
 from unseen.answers.scores import MISSED
@@ -61,9 +62,9 @@ def _node(id: str, parent: str):
 
 def test_scores_are_moved_in_units_of_their_spread(model):
     features = model.features([small_photo(0), small_photo(1)])
-    plain, moved = (model.scorer("unseen", prior=prior) for prior in (UNIFORM, COMMON))
-    before, after = (scorer.scores(features, 0.0) for scorer in (plain, moved))
-    common = moved.prior.common.numpy()
+    plain, moved = (model.scorer(Ask(candidates="unseen", prior=prior)) for prior in (UNIFORM, COMMON))
+    before, after = (scorer.scores(features) for scorer in (plain, moved))
+    common = moved.prior.common
     np.testing.assert_allclose(after, before + before.std(axis=1, keepdims=True) * common, atol=1e-5)
     np.testing.assert_array_equal(model.scores(features, "unseen"), plain.in_given_order(before, 0))  # never moved
 
@@ -139,19 +140,18 @@ def test_files_with_mistakes(tmp_path, name, text, says):
         Prior.read(tmp_path / name, TREE)
 
 
-@pytest.mark.parametrize("seen_shift", [None, 0.0])
-def test_weights_multiply_probabilities_and_0_excludes(model, seen_shift):
+def test_weights_multiply_probabilities_and_0_excludes(model):
     photo, ids = small_photo(), model.bundle.ids
-    everything = {label.id: label for label in model.classify(photo, 99, seen_shift=seen_shift)}
+    everything = {label.id: label for label in model.classify(photo, 99)}
     first, second = list(everything)[:2]
-    without = model.classify(photo, 99, seen_shift=seen_shift, prior={first: 0})
+    without = model.classify(photo, 99, prior={first: 0})
     assert first not in {label.id for label in without}
     assert sum(label.probability for label in without) == pytest.approx(1, abs=1e-4)
-    more = {label.id: label for label in model.classify(photo, 99, seen_shift=seen_shift, prior={second: 5})}
+    more = {label.id: label for label in model.classify(photo, 99, prior={second: 5})}
     assert more[second].probability > everything[second].probability
     assert more[second].score == pytest.approx(everything[second].score)  # the method's
     row = model.bundle.hierarchy.index(first)
-    ranks = model.scorer(prior={first: 0}).ranks(model.features([photo]), np.array([row]), seen_shift)
+    ranks = model.scorer(Ask(prior={first: 0})).ranks(model.features([photo]), np.array([row]))
     assert ranks.greater.tolist() == [MISSED] and ids[row] == first
     everyone = dict.fromkeys(model.bundle.hierarchy.roots, 0)
     with pytest.raises(UnseenError, match="excludes every candidate"):
@@ -178,9 +178,9 @@ def test_a_prior_is_stored_with_the_model(model, tmp_path):
 
 def test_plain_probabilities_follow_the_weights(model):
     row = int(model.candidates("leaves")[0])
-    scorer = model.scorer(prior=Prior(False, ((model.bundle.ids[row], 4.0),)))
-    plain = model.scorer(prior="uniform")
+    scorer = model.scorer(Ask(prior=Prior(False, ((model.bundle.ids[row], 4.0),))))
+    plain = model.scorer(Ask(prior="uniform"))
     features = model.features([small_photo()])
-    after, before = (plain_probabilities(one.scores(features, 0.0))[0] for one in (scorer, plain))
+    after, before = (plain_probabilities(one.scores(features))[0] for one in (scorer, plain))
     at = scorer.columns.tolist().index(row)
     assert (after[at] / before[at]) / (np.delete(after, at) / np.delete(before, at)).mean() > 2

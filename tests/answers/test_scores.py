@@ -1,10 +1,9 @@
-"""The best classes and ranks against a plain product and sort, photo by photo: ties, masks, shifts, any block size."""
+"""The best classes and ranks against a plain product and sort, photo by photo: ties, masks, any block size."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,7 +12,7 @@ from unseen.answers.scores import MISSED, Scorer
 from unseen.util.errors import UnseenError
 
 NO = -np.inf
-LIMITS = {name: getattr(scoring, name) for name in ("CLASSES", "DEPTH", "MATRIX_BUDGET", "SCORES_BUDGET")}
+LIMITS = {name: getattr(scoring, name) for name in ("CLASSES", "MATRIX_BUDGET", "SCORES_BUDGET")}
 
 
 def whole_numbers(seed: int, photos: int, classes: int, width: int = 4) -> tuple[np.ndarray, np.ndarray]:
@@ -22,9 +21,9 @@ def whole_numbers(seed: int, photos: int, classes: int, width: int = 4) -> tuple
     return (rng.integers(-2, 3, shape).astype(np.float32) for shape in ((photos, width), (classes, width)))
 
 
-def plain_scores(points, classifiers, rows, seen, shift, answers) -> np.ndarray:
+def plain_scores(points, classifiers, rows, answers) -> np.ndarray:
     """Scores over all classes; -inf for those that are no candidates or have no answer."""
-    scores = points.astype(float) @ classifiers.astype(float).T - shift * seen
+    scores = points.astype(float) @ classifiers.astype(float).T
     allowed = np.zeros(len(classifiers), bool)
     allowed[rows] = True
     return np.where(allowed & answers, scores, NO)
@@ -38,7 +37,7 @@ def plain_top_k(scores: np.ndarray, k: int) -> tuple[list, list]:
 
 @st.composite
 def problems(draw):
-    """Sizes, candidates, seen classes, a shift, answers, and budgets so small that they force many blocks."""
+    """Sizes, candidates, seen classes, answers, and budgets so small that they force many blocks."""
     seed, photos, classes = draw(st.integers(0, 10**6)), draw(st.integers(1, 40)), draw(st.integers(1, 30))
     rng = np.random.default_rng(seed)
     rows = rng.permutation(classes)[: draw(st.integers(1, classes))]
@@ -48,16 +47,14 @@ def problems(draw):
         "classes": classes,
         "rows": rows,
         "seen": rng.random(classes) < draw(st.sampled_from([0, 0.3, 1])),
-        "shift": draw(st.sampled_from([0.0, 1.0, -2.5, 100.0])),
         "answers": rng.random(classes) < draw(st.sampled_from([1.0, 0.7, 0.0])),
         "budgets": draw(st.sampled_from([{}, {"MATRIX_BUDGET": 0}, {"SCORES_BUDGET": 1}])),
         "piece": draw(st.sampled_from([3, 4096])),
-        "depth": draw(st.sampled_from([1, 3, 320])),
     }
 
 
 def scorer_of(p: dict, classifiers) -> Scorer:
-    for name, value in ({"CLASSES": p["piece"], "DEPTH": p["depth"]} | p["budgets"]).items():
+    for name, value in ({"CLASSES": p["piece"]} | p["budgets"]).items():
         setattr(scoring, name, value)
     return Scorer.of_matrix(classifiers, p["rows"], seen=p["seen"], answers=p["answers"])
 
@@ -73,9 +70,9 @@ def restore(monkeypatch):
 def test_the_best_equal_a_plain_sort(p, k, dtype):
     points, classifiers = whole_numbers(p["seed"], p["photos"], p["classes"])
     scorer = scorer_of(p, classifiers.astype(dtype))
-    scores = scorer.scores(points, p["shift"])
+    scores = scorer.scores(points)
     columns = scorer.best(scores, k)
-    best, values = plain_top_k(plain_scores(points, classifiers, p["rows"], p["seen"], p["shift"], p["answers"]), k)
+    best, values = plain_top_k(plain_scores(points, classifiers, p["rows"], p["answers"]), k)
     assert scorer.columns[columns].tolist() == best
     assert np.take_along_axis(scores, columns, axis=1).tolist() == values and scores.dtype == np.float32
 
@@ -85,9 +82,8 @@ def test_the_best_equal_a_plain_sort(p, k, dtype):
 def test_ranks_equal_plain_counts(p):
     points, classifiers = whole_numbers(p["seed"], p["photos"], p["classes"])
     labels = np.random.default_rng(p["seed"]).choice(p["rows"], p["photos"])
-    found = scorer_of(p, classifiers).ranks(points, labels, p["shift"])
-    scores = plain_scores(points, classifiers, p["rows"], p["seen"], p["shift"], p["answers"])
-    unshifted = plain_scores(points, classifiers, p["rows"], p["seen"], 0.0, p["answers"])
+    found = scorer_of(p, classifiers).ranks(points, labels)
+    scores = plain_scores(points, classifiers, p["rows"], p["answers"])
     for i, label in enumerate(labels):
         true = scores[i, label]
         if true == NO:
@@ -97,7 +93,7 @@ def test_ranks_equal_plain_counts(p):
         own = scores[i, p["seen"] == p["seen"][label]]
         assert (found.greater[i], found.equal[i]) == ((scores[i] > true).sum(), (scores[i] == true).sum() - 1)
         assert (found.own_greater[i], found.own_equal[i]) == ((own > true).sum(), (own == true).sum() - 1)
-        sides = [unshifted[i, side].max(initial=NO) for side in (p["seen"], ~p["seen"])]
+        sides = [scores[i, side].max(initial=NO) for side in (p["seen"], ~p["seen"])]
         if max(sides) > NO:
             assert found.margin[i] == sides[0] - sides[1]
 
@@ -129,37 +125,24 @@ def test_equal_classifiers_tie_wherever_they_stand():
             assert (Scorer.of_matrix(classifiers).ranks(points[:n], np.full(n, copy)).equal == len(copies) - 1).all()
 
 
-@pytest.mark.parametrize("threads", [1, 2])
-def test_a_photos_scores_do_not_depend_on_its_company(threads):
+def test_a_photos_scores_do_not_depend_on_its_company():
     points, classifiers = normal(300, 1281, seed=5), normal(2500, 1281, seed=6)
     whole = Scorer.of_matrix(classifiers).scores(points)
-    before = torch.get_num_threads()
-    torch.set_num_threads(threads)
-    try:
-        for photos in (slice(0, 1), slice(0, 7), slice(17, 90), slice(250, 300)):
-            np.testing.assert_array_equal(Scorer.of_matrix(classifiers).scores(points[photos]), whole[photos])
-        some = np.array([3, 700, 701, 2499])
-        few = Scorer.of_matrix(classifiers, some)
-        for photos in (slice(1, 17), slice(5, 21), slice(250, 300)):
-            np.testing.assert_array_equal(few.scores(points[photos]), few.scores(points)[photos])
-        # With so few candidates some processors' BLAS rounds differently.
-        np.testing.assert_allclose(few.scores(points), whole[:, some], atol=1e-4)
-    finally:
-        torch.set_num_threads(before)
+    for photos in (slice(0, 1), slice(0, 7), slice(17, 90), slice(250, 300)):
+        np.testing.assert_array_equal(Scorer.of_matrix(classifiers).scores(points[photos]), whole[photos])
+    some = np.array([3, 700, 701, 2499])
+    few = Scorer.of_matrix(classifiers, some)
+    for photos in (slice(1, 17), slice(5, 21), slice(250, 300)):
+        np.testing.assert_array_equal(few.scores(points[photos]), few.scores(points)[photos])
+    # With so few candidates some processors' BLAS rounds differently.
+    np.testing.assert_allclose(few.scores(points), whole[:, some], atol=1e-4)
 
 
-@pytest.mark.parametrize("threads", [1, 4])
-def test_memory_stays_within_the_budget(threads, monkeypatch):
+def test_memory_stays_within_the_budget(monkeypatch):
     monkeypatch.setattr(scoring, "SCORES_BUDGET", 4 * 10_000 * 100)
-    before = torch.get_num_threads()
-    torch.set_num_threads(threads)
-    scorer, sizes = Scorer.of_matrix(np.zeros((10_000, 3), np.float32)), []
-    try:
-        scorer._for_blocks(np.zeros((1000, 3), np.float32), None, lambda block, scores: sizes.append(scores.numel()))
-    finally:
-        torch.set_num_threads(before)
-    assert max(sizes) * threads <= 10_000 * 100
-    assert sum(sizes) == 10_000 * 1000
+    blocks = list(Scorer.of_matrix(np.zeros((10_000, 3), np.float32)).blocks(1000))
+    assert max(block.stop - block.start for block in blocks) <= 100
+    assert [blocks[0].start, blocks[-1].stop] == [0, 1000]
 
 
 def test_wrong_input_is_refused():
@@ -170,5 +153,3 @@ def test_wrong_input_is_refused():
         Scorer.of_matrix(classifiers).scores(np.full((1, 2), np.nan, np.float32))
     with pytest.raises(UnseenError, match="NaN"):
         Scorer.of_matrix(np.array([[1.0, np.inf]], np.float32)).scores(points)
-    with pytest.raises(UnseenError, match="finite"):
-        Scorer.of_matrix(classifiers).scores(points, float("nan"))

@@ -59,7 +59,7 @@ def test_after_stage_2_and_not_before_it(tmp_path):
         (tmp_path / id).mkdir()
         small_photo(number).save(tmp_path / id / "a.png")
     settings = FinetuneSettings(epochs=1, batch=6)
-    tuned = finetune(Model(bundle, network), tmp_path, settings, run=Run(workers=0, show_progress=False))
+    tuned = finetune(bundle, network, tmp_path, settings, run=Run(workers=0, show_progress=False))
     model = Model(tuned, network)
     seen = tuned.seen_ids[0]
     head = tuned.head
@@ -68,4 +68,4 @@ def test_after_stage_2_and_not_before_it(tmp_path):
     model.forget(seen)
     assert (model.bundle.head == head).all()
     with pytest.raises(UnseenError, match="finetune first"):
-        finetune(model, tmp_path, settings)
+        finetune(model.bundle, model.network, tmp_path, settings)

@@ -47,7 +47,7 @@ def test_what_says_next_to_nothing_is_no_answer():
 def test_an_unknown_verdict_is_false_and_has_no_probability():
     unknown = Verdict.unknown(7)
     assert not unknown and not unknown.known
-    assert unknown.as_dict() == {
+    assert unknown.to_dict() == {
         "id": None, "name": None, "say": None, "probability": None, "level": "unknown", "classes": 7, "path": ()
     }  # fmt: skip
 

@@ -76,7 +76,7 @@ def test_lines_of_json_have_the_fields_of_an_answer(model, photos, tmp_path):
     assert list(records[2]) == ["photo", "unreadable", "version"] and records[2]["unreadable"].startswith(
         "is not a picture"
     )
-    assert set(records[0]) == {"photo", *model.classify(photos[0][1]).as_dict(), "version"}
+    assert set(records[0]) == {"photo", *model.classify(photos[0][1]).to_dict(), "version"}
     assert len(records[0]["labels"]) == 2
 
 

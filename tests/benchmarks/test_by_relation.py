@@ -11,7 +11,6 @@ import pytest
 from support import tiny_network
 from support.problems import SEEN, make_hierarchy
 from support.stores import FakeStore
-from unseen.evaluation.protocol import evaluate
 from unseen.methods.base import FitRecord
 from unseen.methods.graph.adjacency import hop_groups, neighbours
 from unseen.model import Model
@@ -59,7 +58,7 @@ def test_figures_are_those_of_evaluate(study, bundles):
     photos = FakeStore(random.normal(size=(90, tiny_network.FEATURES)), random.choice([*UNSEEN, *SEEN], 90))
     found = study.measure(bundles, lambda model: photos, ["unseen"])["unseen"]
     for method, bundle in bundles.items():
-        alone = evaluate(Model(bundle, device="cpu"), photos, "unseen", confidence=None)
+        alone = Model(bundle, device="cpu").evaluate(photos, "unseen", confidence=None)
         assert {id: entry[method] for id, entry in found.items()} == {
             row["id"]: {1: row["hit@1"], 5: row["hit@5"]} for row in alone.per_class
         }

@@ -41,13 +41,8 @@ DETAILS = {  # with a fact of a method's own and one of another version
         "of_the_future": 1,
     },
     "calibration": {
-        "seen_shift": 0.1,
-        "harmonic_on_hidden": 20.0,
-        "harmonic_without": 10.0,
         "hidden_classes": 3,
         "photos": 50,
-        "novelty_threshold": 0.4,
-        "novelty_auroc": 0.9,
     },
 }
 
@@ -59,5 +54,5 @@ def test_every_key_has_its_field_and_comes_back():
     assert records.training.seconds == 3.73 and records.training.holdout == Holdout(3, 33.3, None)
     assert records.finetuning.best_validation == Validation(80.0, 1) and records.finetuning.skipped_classes == 2
     assert records.finetuning.extra == {"of_the_future": 1}
-    assert records.calibration.seen_shift == 0.1 and records.guessed == ["pup"]
+    assert records.calibration.hidden_classes == 3 and records.guessed == ["pup"]
     assert write_details(records.fit, records) == DETAILS

@@ -179,7 +179,7 @@ def test_wrong_input_is_refused(bundle, photos, words):
 
 
 def test_an_older_calibration_says_so(bundle):
-    calibrated = bundle.change(calibration=CalibrationRecord(0.1, 0.4))
+    calibrated = bundle.change(calibration=CalibrationRecord())
     taught = teach(calibrated, {OKAPI: some_photos()})
     assert taught.calibration.before_teaching
     assert forget(taught).calibration == calibrated.calibration

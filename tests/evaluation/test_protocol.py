@@ -15,8 +15,7 @@ from support.command_line import run_command
 from support.problems import SEEN
 from support.stores import FakeStore
 from unseen.bundle.records import CalibrationRecord
-from unseen.evaluation.metrics import choose_threshold, network_confidence
-from unseen.evaluation.protocol import evaluate
+from unseen.evaluation.metrics import network_confidence
 from unseen.evaluation.table import check_table_path
 from unseen.methods import Solution
 from unseen.methods.projections import Append1
@@ -41,7 +40,7 @@ def photos() -> FakeStore:
     return FakeStore(rng.normal(size=(120, tiny_network.FEATURES)), ids, unreadable=2)
 
 
-def plain(model, photos, candidates, k, shift=0.0, ties="pessimistic"):
+def plain(model, photos, candidates, k):
     """Hit@k over images and over classes, photo by photo, with sorted lists."""
     bundle = model.bundle
     hits = {}
@@ -50,21 +49,20 @@ def plain(model, photos, candidates, k, shift=0.0, ties="pessimistic"):
             continue
         point = np.append(feature, 1).astype(np.float64)
         scores = {c: point @ bundle.solution.classifiers[bundle.hierarchy.index(c)].astype(np.float64)
-                  - (shift if c in SEEN else 0) for c in candidates}  # fmt: skip
+                  for c in candidates}  # fmt: skip
         others = sum(scores[c] >= scores[id] for c in candidates if c != id)
         hits.setdefault(id, []).append(others < k)
     every = [hit for those in hits.values() for hit in those]
     return 100 * np.mean(every), 100 * np.mean([np.mean(those) for those in hits.values()]), len(hits), len(every)
 
 
-@pytest.mark.parametrize("shift", [0.0, 0.7])
 @pytest.mark.parametrize("with_seen", [False, True])
-def test_against_a_plain_version(model, photos, with_seen, shift):
+def test_against_a_plain_version(model, photos, with_seen):
     listed = ["cat", "poodle", "saw", "thing"]
     candidates = [*listed, *SEEN] if with_seen else listed
-    result = evaluate(model, photos, listed, with_seen=with_seen, seen_shift=shift, ks=(1, 2, 5), photos_of="both")
+    result = model.evaluate(photos, listed, with_seen=with_seen, ks=(1, 2, 5), photos_of="both")
     for k in (1, 2, 5):
-        by_image, by_class, classes, images = plain(model, photos, candidates, k, shift)
+        by_image, by_class, classes, images = plain(model, photos, candidates, k)
         assert result.image[f"hit@{k}"] == pytest.approx(by_image, abs=0.006)
         assert result.class_[f"hit@{k}"] == pytest.approx(by_class, abs=0.006)
     assert (result.classes, result.images) == (classes, images)
@@ -76,7 +74,7 @@ def test_against_a_plain_version(model, photos, with_seen, shift):
 def test_seen_classes_among_seen_and_unseen(model, photos):
     """The paper's seen-class test: photos of seen classes, both groups as candidates."""
     own = FakeStore(photos.features, [i if i in SEEN else "elsewhere" for i in photos.ids])
-    result = evaluate(model, own, ["cat", "saw"], with_seen=True)
+    result = model.evaluate(own, ["cat", "saw"], with_seen=True)
     assert result.image["hit@1"] == pytest.approx(plain(model, own, ["cat", "saw", *SEEN], 1)[0], abs=0.006)
     assert result.generalised is None  # no photo of an unseen class
 
@@ -87,19 +85,19 @@ def test_added_seen_classes_compete_but_their_photos_do_not_count(model, photos,
     of_unseen = [i for i, id in enumerate(photos.ids) if id not in SEEN]
     alone = FakeStore(photos.features[of_unseen], [photos.ids[i] for i in of_unseen])
     caplog.set_level("INFO", "unseen")
-    mixed, pure = (evaluate(model, store, listed, with_seen=True) for store in (photos, alone))
+    mixed, pure = (model.evaluate(store, listed, with_seen=True) for store in (photos, alone))
     assert (mixed.image, mixed.class_, mixed.images) == (pure.image, pure.class_, pure.images)
     assert mixed.candidate_classes == len(listed) + len(SEEN)  # they compete
     assert [f"photos of {len(SEEN)} seen classes do not count" in message for message in caplog.messages] == [True]
-    seen = evaluate(model, photos, listed, with_seen=True, photos_of="seen")
-    both = evaluate(model, photos, listed, with_seen=True, photos_of="both")
+    seen = model.evaluate(photos, listed, with_seen=True, photos_of="seen")
+    both = model.evaluate(photos, listed, with_seen=True, photos_of="both")
     assert seen.images + pure.images == both.images and both.generalised is not None
     assert {row["id"] for row in seen.per_class} == set(SEEN)
     apart = FakeStore(photos.features, [id if id in SEEN else "elsewhere" for id in photos.ids])
-    assert evaluate(model, [alone, apart], listed, with_seen=True).image == both.image  # a folder of seen classes
+    assert model.evaluate([alone, apart], listed, with_seen=True).image == both.image  # a folder of seen classes
     with pytest.raises(UnseenError, match="photos_of must be auto, unseen, seen or both, not 'all'"):
-        evaluate(model, photos, listed, photos_of="all")
-    by_name = [evaluate(model, photos, f"unseen{added}").images for added in ("", "+1K", "+seen")]
+        model.evaluate(photos, listed, photos_of="all")
+    by_name = [model.evaluate(photos, f"unseen{added}").images for added in ("", "+1K", "+seen")]
     assert by_name == [by_name[0]] * 3  # however they are added
 
 
@@ -113,7 +111,7 @@ def test_named_lists(model, photos, monkeypatch):
         ("awa2", ["cat", "saw", "beagle", "poodle"], False),
     ):
         candidates = sorted({*listed, *(SEEN if seen else ())})
-        result = evaluate(model, photos, spec, photos_of="both")
+        result = model.evaluate(photos, spec, photos_of="both")
         by_image, by_class, *_ = plain(model, photos, candidates, 1)
         assert result.candidates == spec
         assert result.candidate_classes == len(candidates)
@@ -126,7 +124,7 @@ def test_ties(model, photos):
     bundle = model.bundle
     flat = Solution(np.ones_like(bundle.solution.classifiers), Append1())
     alike = Model(replace(bundle, solution=flat), tiny_network.build(), device="cpu")
-    hits = {ties: evaluate(alike, photos, ["cat", "saw", "pet", "poodle"], ties=ties).image["hit@1"]
+    hits = {ties: alike.evaluate(photos, ["cat", "saw", "pet", "poodle"], ties=ties).image["hit@1"]
             for ties in ("realistic", "optimistic", "pessimistic")}  # fmt: skip
     assert hits == {"realistic": 25.0, "optimistic": 100.0, "pessimistic": 0.0}
 
@@ -136,9 +134,9 @@ def test_ties_between_the_groups_count_by_one_rule(model, photos):
     flat = Solution(np.ones_like(model.bundle.solution.classifiers), Append1())
     alike = Model(replace(model.bundle, solution=flat), tiny_network.build(), device="cpu")
     listed = ["cat", "saw", "pet"]
-    both = evaluate(alike, photos, listed, with_seen=True, photos_of="both").generalised
+    both = alike.evaluate(photos, listed, with_seen=True, photos_of="both").generalised
     for group in ("seen", "unseen"):
-        alone = evaluate(alike, photos, listed, with_seen=True, photos_of=group)
+        alone = alike.evaluate(photos, listed, with_seen=True, photos_of=group)
         assert (both["image"][group], both["class"][group]) == (alone.image["hit@1"], alone.class_["hit@1"])
         assert both["class"][group] == pytest.approx(100 / 8, abs=0.01)  # eight candidates
 
@@ -147,32 +145,32 @@ def test_no_answer_is_a_miss(model, photos):
     """Where a method has no answer for the true class, as the network alone for unseen ones, it misses."""
     answers = model.bundle.is_seen
     mute = replace(model.bundle, solution=replace(model.bundle.solution, answers=answers))
-    result = evaluate(Model(mute, device="cpu"), photos, list(UNSEEN), with_seen=True, photos_of="both")
+    result = Model(mute, device="cpu").evaluate(photos, list(UNSEEN), with_seen=True, photos_of="both")
     seen = {row["id"]: row["hit@20"] for row in result.per_class}
     assert all(value == (100 if id in SEEN else 0) for id, value in seen.items())
 
 
 def test_several_folders_count_together(model, photos):
     half = [FakeStore(photos.features[s], photos.ids[s]) for s in (slice(0, 50), slice(50, None))]
-    together, apart = evaluate(model, half, "any"), evaluate(model, photos, "any")
+    together, apart = model.evaluate(half, "any"), model.evaluate(photos, "any")
     assert (together.image, together.class_, together.per_class) == (apart.image, apart.class_, apart.per_class)
 
 
 def test_nothing_to_measure_is_told(model):
     with pytest.raises(UnseenError, match="no photo shows a class"):
-        evaluate(model, FakeStore(np.zeros((1, tiny_network.FEATURES)), ["elsewhere"]), "any")
+        model.evaluate(FakeStore(np.zeros((1, tiny_network.FEATURES)), ["elsewhere"]), "any")
     with pytest.raises(UnseenError, match="no such folder"):
-        evaluate(model, "does-not-exist", "any")
+        model.evaluate("does-not-exist", "any")
 
 
 def test_features_from_a_file(model, photos, tmp_path):
     np.savez(tmp_path / "x.npz", features=photos.features, labels=photos.ids)
-    expected = evaluate(model, photos, "any")
-    found = evaluate(model, tmp_path / "x.npz", "any")
+    expected = model.evaluate(photos, "any")
+    found = model.evaluate(tmp_path / "x.npz", "any")
     assert (found.image, found.class_, found.per_class) == (expected.image, expected.class_, expected.per_class)
     np.savez(tmp_path / "narrow.npz", features=photos.features[:, 1:], labels=photos.ids)
     with pytest.raises(UnseenError, match=f"rows of {tiny_network.FEATURES - 1} features, but the bundle is for"):
-        evaluate(model, tmp_path / "narrow.npz", "any")
+        model.evaluate(tmp_path / "narrow.npz", "any")
     model.bundle.save(tmp_path / "bundle")
     done = run_command(
         "evaluate", tmp_path / "bundle", "--features", tmp_path / "x.npz", "--candidates", "any", "--json"
@@ -184,73 +182,11 @@ def test_features_from_a_file(model, photos, tmp_path):
 def test_a_folder_given_twice_is_refused(model, folder, tmp_path, monkeypatch):
     monkeypatch.setenv("UNSEEN_CACHE", str(tmp_path / "cache"))
     with pytest.raises(UnseenError, match="given twice: name each folder of photos once"):
-        evaluate(model, [folder, f"{folder}/../photos"], "any", workers=0)
+        model.evaluate([folder, f"{folder}/../photos"], "any", workers=0)
     build_store(folder, tmp_path / "store", model.network, workers=0)
     store = FeatureStore.open(tmp_path / "store", model.network)
     with pytest.raises(UnseenError, match="store is given twice"):
-        evaluate(model, [store, tmp_path / "store"], "any")
-
-
-@pytest.mark.parametrize("wrong", [float("nan"), float("inf"), float("-inf")])
-def test_shifts_and_thresholds_must_be_finite(model, photos, wrong):
-    for name in ("seen_shift", "novelty"):
-        with pytest.raises(UnseenError, match=f"{name} must be a finite number"):
-            evaluate(model, photos, list(UNSEEN), with_seen=True, **{name: wrong})
-
-
-# -- the novelty detector ------------------------------------------------------------------------------------------
-
-
-def separable(model):
-    """Photos that score best for their own class; those of seen classes are surely seen, those of unseen ones not.
-
-    Known classifiers: the first five features, times 10. Predicted: seen class i scores 2 f_i, unseen class j f_(5+j).
-    So without a detector every seen class wins, as its score is doubled.
-    """
-    bundle, width = model.bundle, tiny_network.FEATURES
-    known = np.zeros((len(SEEN), width + 1), np.float32)
-    known[np.arange(5), np.arange(5)] = 10
-    classifiers = np.zeros_like(bundle.solution.classifiers)
-    features, ids = [], []
-    for place, id in enumerate([*SEEN, *UNSEEN]):
-        feature = np.zeros(width, np.float32)
-        feature[place] = 1
-        if id in UNSEEN:
-            feature[place - 5] = feature[(place - 4) % 5] = 0.6  # looks like two seen classes: the network is unsure
-        classifiers[bundle.hierarchy.index(id), place] = 2 if id in SEEN else 1
-        features += [feature] * 2
-        ids += [id] * 2
-    changed = replace(bundle, known=known, solution=replace(bundle.solution, classifiers=classifiers))
-    return Model(changed, device="cpu"), FakeStore(features, ids)
-
-
-def test_novelty_detector_chooses_the_group(model):
-    sharp, photos = separable(model)
-    sure = network_confidence(sharp.bundle.known, photos.features)
-    assert sure[:10].min() > 0.9 and sure[10:].max() < 0.51
-    result = evaluate(sharp, photos, list(UNSEEN), with_seen=True, photos_of="both", novelty=0.7)
-    assert result.generalised["class"]["unseen"] == 0  # 2 * 0.6 > 1: seen classes win
-    assert result.novelty["unseen"] == result.novelty["seen"] == result.novelty["harmonic"] == 100
-    assert result.novelty["seen_told_rightly"] == result.novelty["unseen_told_rightly"] == 100
-    always_seen = evaluate(sharp, photos, list(UNSEEN), with_seen=True, photos_of="both", novelty=0.0).novelty
-    assert (always_seen["seen"], always_seen["unseen"], always_seen["harmonic"]) == (100, 0, 0)
-    assert always_seen["unseen_told_rightly"] == 0
-    never_seen = evaluate(sharp, photos, list(UNSEEN), with_seen=True, photos_of="both", novelty=1.1).novelty
-    assert (never_seen["seen"], never_seen["unseen"]) == (0, 100)
-    assert never_seen["image"]["hit@20"] == 50  # a photo in the wrong group never hits, whatever k
-
-
-def test_novelty_needs_both_groups(model, photos):
-    with pytest.raises(UnseenError, match="let the seen ones compete too"):
-        evaluate(model, photos, ["cat"], novelty=0.5)
-
-
-def test_novelty_threshold_by_hand():
-    threshold, auroc = choose_threshold(seen=np.array([0.9, 0.8, 0.3]), novel=np.array([0.1, 0.4, 0.5]))
-    assert threshold == pytest.approx(0.8)  # keeps 2 of 3, catches all
-    assert auroc == pytest.approx(7 / 9, abs=1e-4)  # 0.3 is below 0.4 and 0.5
-    with pytest.raises(UnseenError, match="hidden"):
-        choose_threshold(np.array([0.5]), np.array([]))
+        model.evaluate([store, tmp_path / "store"], "any")
 
 
 def test_confidence_is_the_largest_softmax():
@@ -280,8 +216,8 @@ def test_a_folder_and_its_store_give_the_same(model, folder, tmp_path, monkeypat
     build_store(folder, tmp_path / "store", model.network, workers=0)
     figures = []
     for source in (folder, tmp_path / "store", FeatureStore.open(tmp_path / "store", model.network)):
-        result = evaluate(model, source, "any", workers=0)
-        figures.append(result.as_dict(per_class=True))
+        result = model.evaluate(source, "any", workers=0)
+        figures.append(result.to_dict(per_class=True))
     assert figures[0] == figures[1] == figures[2]
     assert (figures[0]["images"], figures[0]["unreadable"], figures[0]["skipped_classes"]) == (21, 1, 1)
 
@@ -293,36 +229,25 @@ def test_photos_prepared_in_another_way_have_features_of_their_own(model, folder
     network.transform = PhotoTransform(tiny_network.SIZE, resize=2 * tiny_network.SIZE)
     sharper = Model(model.bundle, network, device="cpu")
     for one in (model, sharper, model):
-        evaluate(one, folder, "any", workers=0)
+        one.evaluate(folder, "any", workers=0)
     assert len(list((tmp_path / "cache" / "features").iterdir())) == 2
 
 
 def test_command_line(model, folder, tmp_path, monkeypatch):
     monkeypatch.setenv("UNSEEN_CACHE", str(tmp_path / "cache"))
-    bundle = replace(model.bundle, calibration=CalibrationRecord(seen_shift=0.25, novelty_threshold=0.4))
+    bundle = replace(model.bundle, calibration=CalibrationRecord())
     bundle.save(tmp_path / "bundle")
     command = ["evaluate", str(tmp_path / "bundle"), "--photos", str(folder), "--candidates", "unseen", "--with-seen",
                "--photos-of", "both", "--workers", "0", "--trust-code"]  # fmt: skip
-    done = run_command(*command, "--json", "--seen-shift", "auto", "--novelty", "auto")
+    done = run_command(*command, "--json")
     assert done.code == 0, done.err
     result = done.json
-    assert result["seen_shift"] == 0.25
-    assert result["novelty"]["threshold"] == 0.4
     assert set(result["image"]) == {"hit@1", "hit@2", "hit@5", "hit@10", "hit@20"}
     assert "per_class" not in result
-    assert "novelty detector at 0.4" in run_command(*command, "--novelty", "0.4").out
     plain = run_command(*command, "--no-verdicts")
     assert plain.code == 0 and "verdicts" not in plain.out and "over classes" in plain.out
     by_class = run_command(*command, "--per-class").out
     assert all(f"│ {id} " in by_class for id in (*SEEN, "cat", "saw")) and "│ elsewhere " not in by_class
-
-
-def test_auto_without_calibration_is_told(model, photos):
-    for name in ("seen_shift", "novelty"):
-        with pytest.raises(
-            UnseenError, match=f"{name} cannot be auto: this bundle is not calibrated.*unseen calibrate"
-        ):
-            evaluate(model, photos, list(UNSEEN), with_seen=True, **{name: "auto"})
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
@@ -356,6 +281,6 @@ def test_a_table_that_cannot_be_written_is_refused_at_once(tmp_path, monkeypatch
 
 
 def test_other_figures_come_from_the_table(model, photos):
-    result = evaluate(model, photos, "any")
-    assert result.hits(ties="pessimistic")["image"] == evaluate(model, photos, "any", ties="pessimistic").image
+    result = model.evaluate(photos, "any")
+    assert result.hits(ties="pessimistic")["image"] == model.evaluate(photos, "any", ties="pessimistic").image
     assert len(result.table) == result.images and len(result.table.photos) == result.images

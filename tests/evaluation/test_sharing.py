@@ -14,7 +14,7 @@ from support import tiny_network
 from support.problems import SEEN
 from support.stores import FakeStore
 from unseen.evaluation import protocol
-from unseen.evaluation.protocol import evaluate, evaluate_lists
+from unseen.evaluation.protocol import evaluate_lists
 from unseen.model import Model
 
 UNSEEN = ("cat", "poodle", "saw", "pet", "lonely")
@@ -64,8 +64,11 @@ def make_photos() -> WatchedStore:
 
 def figures(model, photos, processes=None) -> list[dict]:
     """All that an evaluation counts, over two lists."""
-    options = {"with_seen": True, "photos_of": "both", "novelty": 0.4, "confidence": 0.6, "processes": processes}
-    return [result.as_dict(per_class=True) for result in evaluate_lists(model, photos, LISTS, **options)]
+    options = {"with_seen": True, "photos_of": "both", "confidence": 0.6, "processes": processes}
+    return [
+        result.to_dict(per_class=True)
+        for result in evaluate_lists(model.bundle, photos, LISTS, network=lambda: model.network, **options)
+    ]
 
 
 @pytest.mark.slow
@@ -79,7 +82,7 @@ def test_two_processes_count_what_one_counts(tmp_path, monkeypatch):
     monkeypatch.setattr(protocol, "SHARE", 10)
     alone = json.loads(json.dumps(figures(make_model(), make_photos())))
     assert found == alone  # to the last digit
-    assert all(part["generalised"] and part["novelty"] and part["verdict"] for part in alone)
+    assert all(part["generalised"] and part["verdict"] for part in alone)
     assert one and other and not set(one) & set(other)  # each read classes of its own
     assert set(one) | set(other) == {*SEEN, *UNSEEN}
 
@@ -103,8 +106,8 @@ def test_the_command_answers_once(tmp_path):
 
 def test_lists_share_a_pass_and_give_what_each_gives_alone():
     model, photos = make_model(), make_photos()
-    together = evaluate_lists(model, photos, LISTS)
+    together = evaluate_lists(model.bundle, photos, LISTS, network=lambda: model.network)
     assert photos.read.count("cat") == photos.ids.count("cat")  # in both lists, read once
     assert "dog" not in photos.read  # in neither
     for listed, result in zip(LISTS, together, strict=True):
-        assert result.as_dict(per_class=True) == evaluate(model, photos, listed).as_dict(per_class=True)
+        assert result.to_dict(per_class=True) == model.evaluate(photos, listed).to_dict(per_class=True)

@@ -11,15 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from safetensors import safe_open
-from safetensors.torch import load_file
 
-from support.bundles import OKAPI, SEEN, TinyNetwork, small_bundle, small_network, small_photo
+from support.bundles import SEEN, small_bundle, small_network, small_photo
 from unseen.apps.web import sample_photos
-from unseen.bundle.grow import add
 from unseen.bundle.records import CalibrationRecord, ProbabilityNumbers
-from unseen.export.to_onnx import PhotoScorer, export
-from unseen.hierarchy.core import Node
+from unseen.export.to_onnx import PhotoScorer
 from unseen.model import Model
 from unseen.networks.loading import load_network
 from unseen.networks.store import SeenFeatures
@@ -49,7 +45,7 @@ def lite() -> Model:
 def onnx_file(lite, tmp_path_factory) -> Path:
     pytest.importorskip("onnxruntime", reason="the extra `onnx` is not installed")
     out = tmp_path_factory.mktemp("onnx") / "lite.onnx"
-    result = export(lite, "onnx", out, candidates="hops:1")
+    result = lite.export("onnx", out, candidates="hops:1")
     assert result["max_difference"] <= 1e-4 and result["bytes"] == out.stat().st_size
     return out
 
@@ -100,37 +96,15 @@ def test_onnx_of_other_projections(method, tmp_path):
     labels = np.arange(60) % len(SEEN)
     features = SeenFeatures(np.random.default_rng(0).normal(size=(60, 8)).astype(np.float32), labels)
     model = small_model(method, features=features)
-    export(model, "onnx", tmp_path / "m.onnx")
+    model.export("onnx", tmp_path / "m.onnx")
     scores = model.scores(model.features(PHOTOS))
     assert relative(run_onnx(tmp_path / "m.onnx", pixels(model, PHOTOS))[0], scores[:, np.isfinite(scores[0])]) < 1e-4
 
 
 @pytest.mark.slow
-def test_half_precision_halves_the_file(lite, tmp_path):
-    whole = export(lite, "torch", tmp_path / "m.safetensors")
-    half = export(lite, "torch", tmp_path / "h.safetensors", half=True)
-    assert half["precision"] == "fp16" and half["bytes"] < 0.52 * whole["bytes"]
-
-
-def test_numbers_too_large_for_half_precision(tmp_path):
-    """A vector stays as it is; a matrix is refused: neither becomes infinite."""
-    network = small_network()
-    with torch.no_grad():
-        network.module.stem.bias[0] = 1e6
-    large = Model(small_bundle(network=network), network, device="cpu")
-    export(large, "torch", tmp_path / "m.safetensors", half=True)
-    assert load_file(tmp_path / "m.safetensors")["stem.bias"][0] == 1e6
-    with torch.no_grad():
-        network.module.stem.weight[0] = 1e6
-    large = Model(small_bundle(network=network), network, device="cpu")
-    with pytest.raises(UnseenError, match=r"stem\.weight holds numbers beyond 65,504"):
-        export(large, "torch", tmp_path / "n.safetensors", half=True)
-
-
-@pytest.mark.slow
 def test_half_precision_onnx_keeps_the_answers(model, tmp_path):
     pytest.importorskip("onnxruntime", reason="the extra `onnx` is not installed")
-    result = export(model, "onnx", tmp_path / "m.onnx", half=True)
+    result = model.export("onnx", tmp_path / "m.onnx", half=True)
     assert 1e-6 < result["max_difference"] < 5e-3  # rounded, but not by much
     expected = model.scores(model.features(PHOTOS))
     assert relative(run_onnx(tmp_path / "m.onnx", pixels(model, PHOTOS))[0], expected) < 5e-3
@@ -145,149 +119,43 @@ def test_a_file_that_disagrees_is_not_left_behind(model, tmp_path, monkeypatch):
     pytest.importorskip("onnxruntime", reason="the extra `onnx` is not installed")
     monkeypatch.setattr("unseen.export.to_onnx.TOLERANCE", {False: -1.0})
     with pytest.raises(UnseenError, match=r"disagrees with torch by .* of the largest number: not written"):
-        export(model, "onnx", tmp_path / "m.onnx")
+        model.export("onnx", tmp_path / "m.onnx")
     assert list(tmp_path.iterdir()) == []
-
-
-# -- torch ---------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("half", [False, True])
-def test_the_state_dict_loads_strictly_into_a_network_with_more_classes(model, tmp_path, half):
-    result = export(model, "torch", tmp_path / "m.safetensors", half=half)
-    with safe_open(tmp_path / "m.safetensors", "pt") as file:
-        about = file.metadata()
-    labels = json.loads(about["labels"])
-    assert about["last_layer"] == "head" and result["classes"] == len(labels) == model.bundle.is_class.sum()
-    network = TinyNetwork(len(labels), seed=9).eval()
-    network.load_state_dict(load_file(tmp_path / "m.safetensors"), strict=True)
-    with torch.no_grad():
-        found = network(torch.stack([model.network.transform(photo) for photo in PHOTOS])).numpy()
-    assert relative(found, model.scores(model.features(PHOTOS))) < (5e-3 if half else 1e-5)
-
-
-def test_a_subset_of_classes_with_added_ones(model, tmp_path):
-    grown = Model(add(model.bundle, [Node("pup", "pup", "n02084071")]), model.network, device="cpu")
-    export(grown, "torch", tmp_path / "m.safetensors", candidates=["pup", OKAPI, SEEN[0]])
-    with safe_open(tmp_path / "m.safetensors", "pt") as file:
-        labels = json.loads(file.metadata()["labels"])
-    assert {label["id"]: label["seen"] for label in labels} == {"pup": False, OKAPI: False, SEEN[0]: True}
-    assert load_file(tmp_path / "m.safetensors")["head.weight"].shape == (3, 8)
-
-
-def test_eszsl_is_a_linear_layer_too(tmp_path):
-    labels = np.arange(60) % len(SEEN)
-    features = SeenFeatures(np.random.default_rng(0).normal(size=(60, 8)).astype(np.float32), labels)
-    model = small_model("eszsl", features=features)
-    export(model, "torch", tmp_path / "m.safetensors")
-    network = TinyNetwork(int(model.bundle.is_class.sum())).eval()
-    network.load_state_dict(load_file(tmp_path / "m.safetensors"))
-    with torch.no_grad():
-        found = network(torch.stack([model.network.transform(photo) for photo in PHOTOS])).numpy()
-    assert relative(found, model.scores(model.features(PHOTOS))) < 1e-5
-
-
-def test_a_layer_without_bias_stays_so(tmp_path):
-    class NoBias(TinyNetwork):
-        def __init__(self, classes: int):
-            super().__init__(classes)
-            self.head = torch.nn.Linear(8, classes, bias=False)
-
-    from unseen.networks.custom import from_module
-    from unseen.photos.transforms import PhotoTransform
-
-    network = from_module(NoBias(len(SEEN)), SEEN, PhotoTransform(32))
-    model = Model(small_bundle("structural", network=network), network, device="cpu")
-    assert export(model, "torch", tmp_path / "m.safetensors")["bias"] is False
-    NoBias(int(model.bundle.is_class.sum())).load_state_dict(load_file(tmp_path / "m.safetensors"), strict=True)
-
-
-# -- timm ----------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def timm():
-    return pytest.importorskip("timm", reason="the extra `timm` is not installed")
-
-
-def scores_by_timm(timm, folder: Path, photos) -> tuple[np.ndarray, dict]:
-    network = timm.create_model(f"local-dir:{folder}", pretrained=True).eval()
-    transform = timm.data.create_transform(**timm.data.resolve_model_data_config(network))
-    with torch.no_grad():
-        return network(torch.stack([transform(photo) for photo in photos])).numpy(), network.pretrained_cfg
-
-
-@pytest.mark.slow
-def test_timm_loads_the_built_in_network(timm, lite, tmp_path):
-    from PIL import Image
-
-    result = export(lite, "timm", tmp_path / "folder", candidates="hops:1")
-    assert result["architecture"] == "tf_efficientnet_lite0"
-    photos = [Image.open(path).convert("RGB") for path in sample_photos()]
-    found, config = scores_by_timm(timm, tmp_path / "folder", photos)
-    assert relative(found, lite.scores(lite.features(photos), "hops:1")) < 1e-3  # timm resizes by itself
-    assert config["num_classes"] == len(config["label_names"]) == found.shape[1]
-    assert config["label_descriptions"][config["label_names"][0]] == lite.bundle.hierarchy.name(
-        config["label_names"][0]
-    )
-
-
-@pytest.mark.slow
-def test_a_network_of_timm_with_local_weights_goes_there_and_back(timm, tmp_path):
-    torch.manual_seed(0)
-    own = timm.create_model("test_resnet", num_classes=len(SEEN))
-    torch.save(own.state_dict(), tmp_path / "weights.pth")
-    bundle = small_bundle(network=load_network("timm/test_resnet", SEEN, weights=tmp_path / "weights.pth"))
-    bundle.save(tmp_path / "b")
-    import unseen
-
-    model = unseen.load(tmp_path / "b", device="cpu")
-    assert export(model, "timm", tmp_path / "folder", half=True)["architecture"] == "test_resnet"
-    found, _ = scores_by_timm(timm, tmp_path / "folder", PHOTOS)
-    assert relative(found, model.scores(model.features(PHOTOS))) < 0.02
-    pytest.importorskip("onnxruntime", reason="the extra `onnx` is not installed")
-    export(model, "onnx", tmp_path / "m.onnx")
-    found, _ = run_onnx(tmp_path / "m.onnx", pixels(model, PHOTOS))
-    assert relative(found, model.scores(model.features(PHOTOS))) < 1e-4
 
 
 # -- mistakes ------------------------------------------------------------------------------------------------------
 
 
 def test_mistakes_are_told(model, tmp_path):
-    with pytest.raises(UnseenError, match="no export to 'tflite'; there are: onnx, torch, timm, web"):
-        export(model, "tflite", tmp_path / "m")
-    with pytest.raises(UnseenError, match="is not a network of timm: export it to torch or onnx"):
-        export(model, "timm", tmp_path / "m")
+    with pytest.raises(UnseenError, match="no export to 'tflite'; there are: onnx, web"):
+        model.export("tflite", tmp_path / "m")
     with pytest.raises(UnseenError, match="no candidates named 'none'"):
-        export(model, "torch", tmp_path / "m", candidates="none")
-    with pytest.raises(UnseenError, match="conse is not a linear layer over the network's features: export it to onnx"):
-        export(small_model("conse"), "torch", tmp_path / "m")
+        model.export("onnx", tmp_path / "m", candidates="none")
     with pytest.raises(UnseenError, match="network has an answer for none of these classes"):
-        export(small_model("network"), "torch", tmp_path / "m", candidates="unseen")
+        small_model("network").export("onnx", tmp_path / "m", candidates="unseen")
     assert list(tmp_path.iterdir()) == []
     (tmp_path / "m").write_text("mine")
     with pytest.raises(UnseenError, match="exists: choose another name"):
-        export(model, "torch", tmp_path / "m")
+        model.export("onnx", tmp_path / "m")
 
 
 def test_a_missing_extra_is_named(model, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(UnseenError, match=r"pip install 'onnx>="):
-        export(model, "onnx", tmp_path / "m.onnx")
+        model.export("onnx", tmp_path / "m.onnx")
 
 
 @pytest.mark.parametrize("numbers", [None, NUMBERS])
 def test_the_scorer_does_all_that_the_model_does(model, numbers):
-    record = CalibrationRecord(0.0, 0.5, probability=numbers)
+    record = CalibrationRecord(probability=numbers)
     model = Model(model.bundle.change(calibration=record), model.network, device="cpu")
-    scorer = PhotoScorer(model, model.candidates("any")).eval()
+    scorer = PhotoScorer(model.bundle, model.network, model.candidates("any")).eval()
     with torch.no_grad():
         scores, probabilities = (found.numpy() for found in scorer(torch.from_numpy(pixels(model, PHOTOS))))
     features = model.features(PHOTOS)
     assert relative(scores, model.scores(features)) < 1e-5
     assert model.scorer().calibrated == (numbers is not None)
-    np.testing.assert_allclose(probabilities, model.predict_proba(features), atol=1e-5)
+    np.testing.assert_allclose(probabilities, model.predict_proba(features=features), atol=1e-5)
 
 
 # -- the consumers in docs/export.md -------------------------------------------------------------------------------
@@ -342,22 +210,3 @@ def test_the_verdict_in_numpy(lite, onnx_file, photo_folder):
     name, _, probability = done.stdout.splitlines()[-1].rpartition(" ")
     verdict = lite.classify(photo_folder / "photo.jpg", candidates="hops:1").verdict
     assert name == (verdict.say or "don't know") and float(probability) == pytest.approx(verdict.probability, abs=0.05)
-
-
-@pytest.mark.slow
-def test_the_timm_consumer(timm, lite, photo_folder):
-    export(lite, "timm", photo_folder / "model-folder", candidates="hops:1")
-    check_consumer(run_consumer("timm", photo_folder, "unseen"), lite, photo_folder / "photo.jpg", "hops:1")
-
-
-@pytest.mark.slow
-def test_the_torch_consumer(model, photo_folder):
-    export(model, "torch", photo_folder / "model.safetensors")
-    (photo_folder / "my_module.py").write_text(
-        "import torch\nfrom torch import nn\n\nclass Net(nn.Module):\n    def __init__(self, num_classes):\n"
-        "        super().__init__()\n        self.stem = nn.Conv2d(3, 8, 3, stride=2)\n"
-        "        self.head = nn.Linear(8, num_classes)\n\n    def forward(self, x):\n"
-        "        return self.head(torch.relu(self.stem(x)).mean((2, 3)))\n\n"
-        "def build_model(num_classes):\n    return Net(num_classes)\n"
-    )
-    check_consumer(run_consumer("torch", photo_folder, "unseen"), model, photo_folder / "photo.jpg")

@@ -28,7 +28,7 @@ from unseen.answers.probability import (
 from unseen.answers.words import training_in_words, with_article, words_of
 from unseen.bundle.records import CalibrationRecord, ProbabilityNumbers
 from unseen.export import to_web
-from unseen.export.to_onnx import _hierarchy, _verdict_rule, export
+from unseen.export.to_onnx import _hierarchy, _verdict_rule
 from unseen.hierarchy.core import Hierarchy
 from unseen.model import Model
 from unseen.networks.base import Network
@@ -48,7 +48,7 @@ def without_npm(monkeypatch):
 
 
 def calibrated_model(network: Network | None = None, **numbers) -> Model:
-    network, record = network or small_network(), CalibrationRecord(0.0, 0.5, probability=replace(NUMBERS, **numbers))
+    network, record = network or small_network(), CalibrationRecord(probability=replace(NUMBERS, **numbers))
     return Model(small_bundle("kin", network=network).change(calibration=record), network, device="cpu")
 
 
@@ -61,7 +61,7 @@ def test_the_folder_is_complete_and_its_model_agrees(without_npm, tmp_path):
     import onnxruntime
 
     model, out = calibrated_model(), tmp_path / "page"
-    result = export(model, "web", out)
+    result = model.export("web", out)
     files = {path.relative_to(out).as_posix(): path.read_bytes() for path in out.rglob("*.*")}
     assert result["bytes"] == sum(map(len, files.values())) and result["precision"] == "int8"
     assert 0 < result["rounding"] < 0.01
@@ -88,7 +88,7 @@ def test_a_model_that_loses_too_much_is_not_written(without_npm, tmp_path, monke
     pytest.importorskip("onnxruntime", reason="the extra `onnx` is not installed")
     monkeypatch.setattr("unseen.export.to_web.TOLERANCE", -1.0)
     with pytest.raises(UnseenError, match=r"8 bits change a probability by .*: not written"):
-        export(calibrated_model(), "web", tmp_path / "page")
+        calibrated_model().export("web", tmp_path / "page")
     assert list(tmp_path.iterdir()) == []
 
 

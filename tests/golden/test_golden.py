@@ -83,7 +83,7 @@ def test_answers_about_real_photos(shared_photos, features, setting):
 
 def test_a_photo_is_answered_as_its_features_are(shared_photos, chosen):
     folder, names = chosen
-    found = topics.default_model().classify([folder / name for name in names[: topics.ANSWERED : 20]])
+    found = topics.default_model().stream([folder / name for name in names[: topics.ANSWERED : 20]])
     new, old = [topics.answer_row(answer, True) for answer in found], topics.read("answers/any")[::20]
     settle_ties("any", old, new, topics.photo_features(*chosen)[: topics.ANSWERED : 20])
     check("answers/any", new, ANSWERS, old)

@@ -189,7 +189,7 @@ def answers(setting: str, features: np.ndarray, **others: Any) -> list[dict[str,
     model = default_model()
     if names := options.pop("among", None):
         model = model.among(names)
-    found = model.classify_features(features, **options)
+    found = model.answers(features, **options)
     return [answer_row(answer, setting in GUESSES) for answer in found]
 
 
@@ -206,7 +206,7 @@ def photo_features(folder: Path, names: tuple[str, ...]) -> np.ndarray:
 def probabilities(features: np.ndarray) -> dict[str, Any]:
     """Columns of `predict_proba`, and the best of each row."""
     model = default_model()
-    found, classes = model.predict_proba(features), model.classes
+    found, classes = model.predict_proba(features=features), model.classes
     columns = np.random.default_rng(0).choice(found.shape[1], 50, replace=False)
     sums, best = found.sum(axis=0, dtype=np.float64), found.argmax(axis=1)
     return {
@@ -251,7 +251,7 @@ def table(name: str, features: np.ndarray, names: Sequence[str]) -> dict[str, An
     """`evaluate`'s figures; the curves are left out, which say the same at many places."""
     labels = [photo.split("/")[1] for photo in names]
     options = dict(TABLES[name])
-    result = default_model().evaluate((features, labels), options.pop("candidates"), **options).as_dict()
+    result = default_model().evaluate((features, labels), options.pop("candidates"), **options).to_dict()
     return round_all({key: value for key, value in result.items() if key not in ("curve", "verdict_curve")})
 
 

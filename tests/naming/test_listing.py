@@ -94,7 +94,7 @@ def test_notes_say_what_a_name_was_taken_for(finder):
     assert listed("okapi, crane").certain and "n02439398" in listed("okapi, crane").note
     new = Listed("quokka", "quokka", True, (finder.wordnet.sense("n03094503"),), score=0.3)
     assert not new.certain and "a kind of container" in new.note and "as in 'quokka (bird)'" in new.note
-    assert replace(new, score=0.9).certain and new.as_dict()["score"] == 0.3
+    assert replace(new, score=0.9).certain and new.to_dict()["score"] == 0.3
 
 
 def test_two_names_of_one_class_are_one():

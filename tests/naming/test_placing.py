@@ -155,7 +155,7 @@ def test_three_places_are_offered_for_a_new_class():
     scores = [place.score for place in suggestion.places]
     assert scores == sorted(scores, reverse=True) and 0 < sum(scores) <= 1
     assert all(place.sense.definition for place in suggestion.places)
-    assert suggestion.as_dict()["places"][0]["id"] == suggestion.parent
+    assert suggestion.to_dict()["places"][0]["id"] == suggestion.parent
 
 
 @pytest.mark.slow

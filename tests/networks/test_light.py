@@ -22,7 +22,7 @@ import json, sys
 import unseen
 model = unseen.load(sys.argv[1])
 answers = [model.classify(sys.argv[2]), *model.classify([sys.argv[2]] * 2, among=["wolf", "wildcat"])]
-print(json.dumps(["torch" in sys.modules, [answer.as_dict() for answer in answers]]))
+print(json.dumps(["torch" in sys.modules, [answer.to_dict() for answer in answers]]))
 """
 
 

@@ -23,7 +23,7 @@ QUICK_OPTIONS = ["--epochs", "3", "--batch", "8", "--learning-rate", "0.02"]
 def tune(folder, out=None, settings=QUICK, run=None, bundle=None, workers=0, network=None, **options) -> Bundle:
     run = replace(run or Run(show_progress=False), workers=workers)
     model = Model(bundle or make_bundle(), network, device="cpu")
-    return finetune(model, folder, settings, out=out, run=run, **options)
+    return finetune(model.bundle, model.network, folder, settings, out=out, run=run, **options)
 
 
 def assert_same_weights(one: Bundle, other: Bundle) -> None:

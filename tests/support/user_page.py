@@ -49,7 +49,7 @@ def describe(answer: unseen.Answer | unseen.Unreadable) -> str:
     trust = -1.0 if first.trust is None else first.trust
     print(verdict.level.upper(), verdict.text.upper(), sure + first.probability + trust, first.path[0].upper())
     print(others, answer.probability("fruit") + 1, first.support.upper(), first.training.upper())
-    print(answer.as_dict()["labels"], first.as_dict()["id"], verdict.as_dict()["id"])
+    print(answer.to_dict()["labels"], first.to_dict()["id"], verdict.to_dict()["id"])
     return first.name if first.seen else first.say
 
 
@@ -70,7 +70,7 @@ def use(model: unseen.Model) -> None:
     for answer in model.stream(photos(), k=1, prior={"berry": 2.0}):
         print(describe(answer))
     features: np.ndarray = model.features(["fruits/lime/1.png"])
-    print([answer.labels[0].name for answer in model.classify_features(features, prior="uniform")])
+    print([answer.labels[0].name for answer in model.answers(features, prior="uniform")])
     p = model.predict_proba(features, classes=["lemon", "raspberry"])
     print(p.shape, model.scores(["fruits/lime/1.png"], classes=["lemon"]).argmax(), model.prior)
     pets = model.among("lemon, lime")
@@ -84,7 +84,7 @@ def measure(model: unseen.Model) -> None:
     for result in (model.evaluate("fruits", "seen"), model.evaluate((model.features(photos()), ["lime"] * 2), "seen")):
         evaluation: unseen.Evaluation = result
         print(evaluation.image["hit@1"] + evaluation.class_["hit@1"], evaluation.per_class[0], len(evaluation.table))
-        print(evaluation.hits([1])["image"], evaluation.as_dict())
+        print(evaluation.hits([1])["image"], evaluation.to_dict())
 
 
 def change(model: unseen.Model) -> None:

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from unseen.answers.choice import none_of
+from unseen.answers.choice import ListScorer
 from unseen.answers.probability import LIKELY, SURE, NodeProbabilities, Verdict
 from unseen.answers.words import training_in_words, words_of
 from unseen.hierarchy.core import Hierarchy
 from unseen.util.errors import UnseenError
 
 if TYPE_CHECKING:
+    from unseen.answers.ask import Ask
     from unseen.answers.scores import Scorer
     from unseen.bundle import Bundle
 
-BLOCK = 256  # photos whose probabilities are held at a time
 FOLDED = 4  # labels considered for each guess
 
 SUPPORT = (("well supported", 0.6), ("partly supported", 0.45), ("hardly supported", -1.0))
@@ -57,7 +57,7 @@ class Label:
         """What was shown of it: "trained on it", "trained on kinds of it", "never shown", "learned from 3 photos"."""
         return training_in_words(self.seen, self.novel, self.photos)
 
-    as_dict = asdict
+    to_dict = asdict
 
 
 def support_in_words(trust: float | None) -> str:
@@ -86,7 +86,7 @@ class Guess:
 
     support = Label.support
     training = Label.training
-    as_dict = asdict
+    to_dict = asdict
 
 
 @dataclass(frozen=True)
@@ -123,11 +123,11 @@ class Answer(Sequence[Label]):
             raise UnseenError("this answer was made without the probabilities of nodes: take it from model.classify")
         return self.nodes[node]
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return {
-            "verdict": self.verdict.as_dict(),
-            "labels": [label.as_dict() for label in self.labels],
-            "guesses": [guess.as_dict() for guess in self.guesses],
+            "verdict": self.verdict.to_dict(),
+            "labels": [label.to_dict() for label in self.labels],
+            "guesses": [guess.to_dict() for guess in self.guesses],
             "calibrated": self.calibrated,
             **({} if self.none is None else {"none": self.none}),
         }
@@ -145,37 +145,35 @@ class Unreadable:
     photo: str  # its path; "photo 3" where the third of a list has none
     why: str
 
-    as_dict = asdict
+    to_dict = asdict
 
 
 # -- features -> answers ---------------------------------------------------------------------------------------------
 
 
-def answer_features(
-    bundle: Bundle, scorer: Scorer, features: np.ndarray, k: int, seen_shift: float | None, confidence: float
-) -> Iterator[Answer]:
-    """An answer for each row of features (n x D), with its k best labels."""
-    sums, calibrated = scorer.sums, scorer.calibrated and seen_shift is None
-    for start in range(0, len(features), BLOCK):
-        block = features[start : start + BLOCK]
-        scores = scorer.scores(block, seen_shift)
-        probabilities = scorer.to_probabilities(scores, seen_shift)
-        masses, cautious = scorer.to_nodes(probabilities, seen_shift)
-        nodes = scorer.verdicts(cautious, confidence, seen_shift)
-        none = none_of(scorer, block, seen_shift)
-        for photo, columns in enumerate(scorer.best(scores, FOLDED * k)):
+def answer_features(bundle: Bundle, scorer: Scorer, features: np.ndarray, ask: Ask) -> Iterator[Answer]:
+    """An answer for each row of features (n x D)."""
+    sums = scorer.sums
+    for some in scorer.blocks(len(features)):
+        block = features[some]
+        scores = scorer.scores(block)
+        probabilities = scorer.to_probabilities(scores)
+        masses, cautious = scorer.to_nodes(probabilities)
+        nodes = scorer.verdicts(cautious, ask.confidence)
+        none = scorer.none(block).tolist() if isinstance(scorer, ListScorer) else [None] * len(block)
+        for photo, columns in enumerate(scorer.best(scores, FOLDED * ask.k)):
             rows, values = scorer.columns[columns], scores[photo, columns]
-            if calibrated or scorer.prior:  # labels show the method's scores
+            if scorer.calibrated or scorer.prior:  # labels show the method's scores
                 point = scorer.projection(block[photo : photo + 1])[0]
                 values = np.asarray(bundle.solution.classifiers[rows], np.float32) @ point
             labels = make_labels(bundle, rows, values, probabilities[photo, columns])
             above = [set(sums.ids[sums.above(column)]) for column in columns.tolist()]
             shares = masses[photo, np.searchsorted(sums.nodes, rows)]
             yield Answer(
-                labels=tuple(labels[:k]),
+                labels=tuple(labels[: ask.k]),
                 verdict=make_verdict(scorer, probabilities[photo], masses[photo], int(nodes[photo])),
-                guesses=fold(bundle.hierarchy, labels, above, shares, k),
-                calibrated=calibrated,
+                guesses=fold(bundle.hierarchy, labels, above, shares, ask.k),
+                calibrated=scorer.calibrated,
                 none=none[photo],
                 nodes=NodeProbabilities(sums, masses[photo]),
             )

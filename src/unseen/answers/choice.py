@@ -23,14 +23,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unseen.answers.prior import Prior
-from unseen.answers.scores import Scorer
+from unseen.answers.scores import Scorer, multiply
 from unseen.bundle.teach import DOUBT, scores_with_bias
 from unseen.methods.base import normalise_rows
-from unseen.util.tensors import Array, as_numpy, deviation, library, log_sigmoid, log_softmax, logsumexp, on_device
+from unseen.util.tensors import deviation, log_sigmoid, log_softmax, logsumexp
 
 if TYPE_CHECKING:
-    import torch
-
     from unseen.bundle import Bundle
 
 SHARPNESS, GROWTH = 30.0, 0.05
@@ -44,8 +42,10 @@ class ListScorer(Scorer):
     """A scorer whose probabilities hold within a list; `none` says how probable it is that the photo shows another
     thing. The prior `common` plays no part: who names a class expects it."""
 
-    def __init__(self, bundle: Bundle, rows: np.ndarray, device: str | torch.device | None, prior: Prior):
-        super().__init__(bundle, rows, device, prior)
+    calibrated = True
+
+    def __init__(self, bundle: Bundle, rows: np.ndarray, prior: Prior):
+        super().__init__(bundle, rows, prior)
         self.numbers, self.prior.common = None, None
         solution, columns = bundle.solution, self.columns
         trust = np.full(len(columns), UNTOLD) if solution.trust is None else TRUSTED * solution.trust[columns]
@@ -58,27 +58,26 @@ class ListScorer(Scorer):
         node, ancestor, _ = bundle.hierarchy.ancestor_pairs()
         below = np.zeros(len(bundle), bool)  # what a photo may show that shows something of the list
         below[node[np.isin(ancestor, columns)]] = True
-        self._beside = self._gather_rows(bundle.seen[~below[bundle.seen]])
+        self._listed = self.classifiers(columns)
+        self._beside = self.classifiers(bundle.seen[~below[bundle.seen]])
 
-    @property
-    def calibrated(self) -> bool:
-        return True
+    def scores(self, features: np.ndarray) -> np.ndarray:
+        points = self.projection(np.asarray(features, np.float32))
+        return self.prior.weigh(log_softmax(self._sharpness * self._units(points, self._listed)))
 
     def none(self, features: np.ndarray) -> np.ndarray:
         """n: how probable it is that each photo shows nothing of the list, if half of the photos do not."""
         points = self.projection(np.asarray(features, np.float32))
-        inside = self._evidence(points, self._product(points))
         if not len(self._beside):
             return np.zeros(len(features), np.float32)
-        beside = self._evidence(points, on_device(points, self.device) @ self._beside.T, self._beside)
-        return as_numpy(library(inside).exp(log_sigmoid(NONE[0] + NONE[1] * inside + NONE[2] * beside)))[:, 0]
+        inside, beside = (
+            logsumexp(self._sharpness * self._units(points, rows)) - math.log(max(len(rows), 1))
+            for rows in (self._listed, self._beside)
+        )
+        return np.exp(log_sigmoid(NONE[0] + NONE[1] * inside + NONE[2] * beside))[:, 0]
 
-    def verdicts(
-        self, cautious: np.ndarray, confidence: float | Sequence[float], seen_shift: float | None = None
-    ) -> np.ndarray:
+    def verdicts(self, cautious: np.ndarray, confidence: float | Sequence[float]) -> np.ndarray:
         """n: the most informative node that is as probable as the confidence; -1 where there is none."""
-        if seen_shift is not None:
-            return super().verdicts(cautious, confidence, seen_shift)
         named = np.isin(self.sums.nodes, self.columns)  # rather than a node above that says as much
         value = self.sums.information + 0.001 * named + cautious / 1e6
         rows = []
@@ -88,29 +87,12 @@ class ListScorer(Scorer):
             rows.append(np.where(known.any(axis=1), best, -1))
         return np.stack(rows) if np.ndim(confidence) else rows[0]
 
-    def _scores(self, points: np.ndarray, features: np.ndarray | None) -> Array:
-        if features is None:
-            return super()._scores(points, None)
-        return self.prior.weigh(log_softmax(self._sharpness * self._units(points, self._product(points))))
-
-    def _units(self, points: np.ndarray, scores: Array, rows: Array = None) -> Array:
-        """z (n x C); `rows` are the classifiers, if not those of the list."""
-        rows = self._gather(slice(None)) if rows is None else rows
-        features, rows = (points[:, :-1], rows[:, :-1]) if self._has_bias else (points, rows)
-        length = float(library(rows).sqrt((rows * rows).sum(1)).mean()) if len(rows) else 1.0
-        return scores / on_device((deviation(features) * length).clip(TINY), self.device)
-
-    def _evidence(self, points: np.ndarray, scores: Array, rows: Array = None) -> Array:
-        """n x 1."""
-        units = self._sharpness * self._units(points, scores, rows)
-        return logsumexp(units) - math.log(max(units.shape[1], 1))
-
-
-def none_of(scorer: Scorer, features: np.ndarray, seen_shift: float | None) -> Sequence[Any]:
-    """For each photo how probable none of the list is; None where there is no list."""
-    if isinstance(scorer, ListScorer) and seen_shift is None:
-        return scorer.none(features).tolist()
-    return [None] * len(features)
+    def _units(self, points: np.ndarray, classifiers: np.ndarray) -> np.ndarray:
+        """z (n x C) of some classifiers (C x E)."""
+        scores = multiply(points, classifiers)
+        features, rows = (points[:, :-1], classifiers[:, :-1]) if self._has_bias else (points, classifiers)
+        length = float(np.sqrt((rows * rows).sum(1)).mean()) if len(rows) else 1.0
+        return scores / (deviation(features) * length).clip(TINY)
 
 
 # -- what to expect --------------------------------------------------------------------------------------------------
@@ -130,7 +112,7 @@ class Expectation:
     pairs: tuple[tuple[str, str, float], ...]  # ids, and the share of their photos that go to the other one
     names: Mapping[str, str]
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         classes = [{"id": id, "name": self.names[id], "right": round(share, 3)} for id, share in self.classes]
         pairs = [{"ids": [a, b], "names": [self.names[a], self.names[b]], "share": round(share, 3)}
                  for a, b, share in self.pairs]  # fmt: skip

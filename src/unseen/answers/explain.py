@@ -55,7 +55,7 @@ class Explanation:
     neighbours: tuple[Neighbour, ...]
     photos: int = 0  # that it was taught with
 
-    as_dict = asdict
+    to_dict = asdict
 
 
 def explain(bundle: Bundle, id: str, n: int = 5) -> Explanation:

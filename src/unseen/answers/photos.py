@@ -27,7 +27,7 @@ from unseen.util.run import progress
 if TYPE_CHECKING:
     import torch
 
-    from unseen.model import Model
+    from unseen.bundle import Bundle
     from unseen.networks.base import Network
     from unseen.networks.light import LightNetwork
 
@@ -144,13 +144,13 @@ class PhotosByClass:
         self.photos[id] = Photos(features, checksums)
 
 
-def read_rows(model: Model, features: Any) -> Photos:
+def read_rows(bundle: Bundle, features: Any) -> Photos:
     """Rows of features (n x D) of one class."""
-    matrix = check_matrix(features, width=model.bundle.network.num_features)
+    matrix = check_matrix(features, width=bundle.network.num_features)
     return Photos(matrix, fingerprint_rows(matrix))
 
 
-def read_one_class(model: Model, photos: Source | Iterable[Source]) -> Photos:
+def read_one_class(network: Network, photos: Source | Iterable[Source]) -> Photos:
     """Photos of one class, all of which must be readable: one, several, or a folder."""
     several: list[Any] = []
     photo: Any
@@ -162,10 +162,13 @@ def read_one_class(model: Model, photos: Source | Iterable[Source]) -> Photos:
             several.append(photo.read() if hasattr(photo, "read") else photo)  # a file can be read only once
     if not several:
         raise UnseenError("no photos were given")
-    return Photos(model.features(several), [fingerprint(photo) for photo in several])
+    read = look_at(network, several)
+    for first in read.unreadable.values():
+        raise UnreadablePhoto(first.photo, first.why)
+    return Photos(read.matrix, [fingerprint(photo) for photo in several])
 
 
-def read_by_class(model: Model, source: str | Path) -> PhotosByClass:
+def read_by_class(bundle: Bundle, network: Callable[[], Network], source: str | Path) -> PhotosByClass:
     """The photos source/<class id or name>/*, those of an input that says their classes (`features.listing`), or
     features with labels: a feature store, or .npz with `features` and `labels`. Refused where nothing is of a class of
     the bundle, or no photo can be read."""
@@ -173,14 +176,14 @@ def read_by_class(model: Model, source: str | Path) -> PhotosByClass:
     from unseen.networks.store import FeatureStore
     from unseen.photos.by_class import places
 
-    class_ids = {model.bundle.ids[row] for row in np.flatnonzero(model.bundle.is_class)}
+    class_ids = {bundle.ids[row] for row in np.flatnonzero(bundle.is_class)}
     if is_array_file(source) or FeatureStore.is_store(source):
-        return _read_features(model, source, class_ids)
-    listing, matched = match_photos(source, model.bundle.hierarchy, class_ids, "the bundle's classes")
+        return _read_features(bundle, network, source, class_ids)
+    listing, matched = match_photos(source, bundle.hierarchy, class_ids, "the bundle's classes")
     result = PhotosByClass(skipped=sorted(set(listing.classes()) - set(matched)))
     for name, id in matched.items():
         photos = places(listing, name)
-        read = model.look_at(photos)
+        read = look_at(network(), photos)
         result.unreadable += read.unreadable.values()
         readable = [photo for at, photo in enumerate(photos) if at not in read.unreadable]
         if readable:  # in a tar file a photo has the fingerprint that it would have as a file
@@ -193,12 +196,14 @@ def read_by_class(model: Model, source: str | Path) -> PhotosByClass:
     return result
 
 
-def _read_features(model: Model, source: str | Path, class_ids: set[str]) -> PhotosByClass:
+def _read_features(
+    bundle: Bundle, network: Callable[[], Network], source: str | Path, class_ids: set[str]
+) -> PhotosByClass:
     from unseen.networks.folders import match_folders, open_stored
 
-    store = open_stored(source, model.bundle.network.checksum, lambda: model.network)
+    store = open_stored(source, bundle.network.checksum, network)
     labels = list(store.classes())
-    matched = match_folders(labels, model.bundle.hierarchy, class_ids)
+    matched = match_folders(labels, bundle.hierarchy, class_ids)
     if not matched:
         some = list_some(labels, 3)
         raise UnseenError(f"{source}: no row is of a class of the bundle. The labels there: {some}")

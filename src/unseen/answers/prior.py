@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -29,10 +29,7 @@ from unseen.hierarchy.core import Hierarchy
 from unseen.hierarchy.wordnet import BUILT_IN, wordnet_rows
 from unseen.naming.meaning import find_class
 from unseen.util.errors import UnseenError
-from unseen.util.tensors import Array, library, log_softmax, logsumexp, on_device
-
-if TYPE_CHECKING:
-    import torch
+from unseen.util.tensors import Array, library, log_softmax, logsumexp
 
 WEIGHT = 0.8  # of commonness; chosen on half of the classes with photos, for four networks; flat from 0.5 to 1.0
 HELP = "common, uniform, or a file of weights (name,weight); uniform+FILE: the weights alone"
@@ -172,17 +169,14 @@ def _checked(entries: Iterable[tuple[str, Any]], hierarchy: Hierarchy, where: st
 
 
 class ColumnPrior:
-    """A prior over seen classes, then unseen ones, given by their rows: what it does to scores and probabilities, which
-    are tensors, or arrays where the device is None."""
+    """A prior over seen classes, then unseen ones, given by their rows: what it does to scores and
+    probabilities."""
 
-    def __init__(
-        self, prior: Prior, hierarchy: Hierarchy, seen: np.ndarray, unseen: np.ndarray,
-        device: torch.device | None = None,
-    ):  # fmt: skip
+    def __init__(self, prior: Prior, hierarchy: Hierarchy, seen: np.ndarray, unseen: np.ndarray):
         common = _centred(commonness(hierarchy, unseen)) if prior.common and len(unseen) else None
         weights = prior.class_weights(hierarchy, np.concatenate([seen, unseen]))
-        self.common: Array = None if common is None else on_device(common.astype(np.float32), device)
-        self.log_weights: Array = None if weights is None else on_device(np.log(weights).astype(np.float32), device)
+        self.common: Array = None if common is None else common.astype(np.float32)
+        self.log_weights: Array = None if weights is None else np.log(weights).astype(np.float32)
 
     def __bool__(self) -> bool:
         return self.common is not None or self.log_weights is not None

@@ -24,7 +24,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -34,13 +34,9 @@ from unseen.hierarchy.core import Hierarchy
 from unseen.util.errors import UnseenError
 from unseen.util.tensors import Array, deviation, library, log_sigmoid, log_softmax, logsumexp, with_columns
 
-if TYPE_CHECKING:
-    from scipy import sparse
-
 SHARPNESS = 1.9  # of scores, in units of their spread, where none was fitted
 TINY = 1e-9
 PLACES = [-math.log1p(-confidence) for confidence in CONFIDENCES]  # where exponents are kept: linear in log-doubt
-WITHOUT_SCIPY = 8  # photos: up to here importing scipy takes longer than all of the sums
 UNCALIBRATED = ProbabilityNumbers(
     seen_sharpness=1.2,
     unseen_sharpness=SHARPNESS,
@@ -71,8 +67,8 @@ def log_probabilities(
 
     `logits` (n x M) are over all seen classes, `places` are those of the seen candidates among them. The method's
     `seen_scores` (n x len(places)) and `scores` (n x U) are over the seen and over the unseen candidates. `climb`, from
-    `way_up`: which of the latter have a seen candidate below (A), and the way up to those (len(places) x A). `common`
-    (U), from `ColumnPrior`: which of the unseen candidates are common.
+    `ancestor_weights`: which of the latter have a seen candidate below (A), and the way up to those (len(places) x A).
+    `common` (U), from `ColumnPrior`: which of the unseen candidates are common.
     """
     seen = log_softmax(numbers.seen_sharpness * logits[:, places])
     if not scores.shape[1]:
@@ -109,13 +105,14 @@ def method_odds(seen_scores: Array, scores: Array) -> Array:
     return seen - (logsumexp(scale * scores) - math.log(scores.shape[1]))
 
 
-def way_up(hierarchy: Hierarchy, seen: np.ndarray, unseen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def ancestor_weights(hierarchy: Hierarchy, seen: np.ndarray, unseen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Which of the unseen classes lie above seen ones (A places in `unseen`), and the way there (len(seen) x A).
 
     Each step up halves the weight; a row sums to 1, or to 0 where nothing unseen is above a class.
 
     >>> hierarchy = Hierarchy.from_edges([("poodle", "dog"), ("dog", "canine"), ("fox", "canine")])
-    >>> above, way = way_up(hierarchy, hierarchy.indices(["poodle"]), hierarchy.indices(["dog", "canine", "fox"]))
+    >>> seen, unseen = hierarchy.indices(["poodle"]), hierarchy.indices(["dog", "canine", "fox"])
+    >>> above, way = ancestor_weights(hierarchy, seen, unseen)
     >>> above.tolist(), (3 * way).round().tolist()
     ([0, 1], [[2.0, 1.0]])
     """
@@ -158,10 +155,10 @@ class NodeSums:
     """The nodes above some candidate classes, and how probable each is. The hierarchy is a directed acyclic graph: a
     class that reaches a node by several ways, or several nodes of one spoken name, counts once.
 
-    `rows`: rows of the hierarchy for the classes that have a probability. `candidates`: rows of all C classes that a
-    photo may be assigned to, where some of them never have one; they count in `sizes`. `nodes`: rows of the V nodes
-    that have a class with a probability at or below them, ascending. Those of the same spoken name have the same
-    probability and size, that of all that is at or below any of them.
+    `rows`: rows of the hierarchy for the classes that have a probability, of which the first `seen` are seen.
+    `candidates`: rows of all C classes that a photo may be assigned to, where some of them never have one; they count
+    in `sizes`. `nodes`: rows of the V nodes that have a class with a probability at or below them, ascending. Those of
+    the same spoken name have the same probability and size, that of all that is at or below any of them.
 
     >>> hierarchy = Hierarchy.from_edges([("cat", "animal"), ("dog", "animal"), ("oak", "plant")])
     >>> sums = NodeSums(hierarchy, hierarchy.indices(["cat", "dog", "oak"]))
@@ -173,8 +170,8 @@ class NodeSums:
     [1, 2, 1, 1, 1]
     """
 
-    def __init__(self, hierarchy: Hierarchy, rows: np.ndarray, candidates: np.ndarray | None = None):
-        self.hierarchy, self.rows = hierarchy, np.asarray(rows, np.int64)
+    def __init__(self, hierarchy: Hierarchy, rows: np.ndarray, seen: int = 0, candidates: np.ndarray | None = None):
+        self.hierarchy, self.rows, self.seen = hierarchy, np.asarray(rows, np.int64), seen
         self.candidates = self.rows if candidates is None else np.asarray(candidates, np.int64)
         column = np.full(len(hierarchy), -1)
         column[self.rows] = np.arange(len(self.rows))
@@ -182,12 +179,10 @@ class NodeSums:
         node, ancestor, _ = hierarchy.ancestor_pairs()  # each pair once, the node itself among its ancestors
         is_node[ancestor[column[node] >= 0]] = True
         self.nodes = np.flatnonzero(is_node)
-        place = np.cumsum(is_node) - 1
+        index = np.cumsum(is_node) - 1
         node, named = words_of(hierarchy).pairs
         kept = (column[node] >= 0) & is_node[named]
-        order = np.argsort(column[node[kept]], kind="stable")
-        self._pairs = column[node[kept]][order], place[named[kept][order]]  # (class, node at or above it), by class
-        self._starts = np.searchsorted(self._pairs[0], np.arange(len(self.rows) + 1))  # of each class's pairs
+        self._class, self._node = column[node[kept]], index[named[kept]]  # pairs: a class, and a node at or above it
         is_candidate = np.zeros(len(hierarchy), bool)
         is_candidate[self.candidates] = True
         self.sizes = np.bincount(named[is_candidate[node]], minlength=len(hierarchy))[self.nodes]  # c(v), V
@@ -205,8 +200,8 @@ class NodeSums:
         return words_of(self.hierarchy).groups[self.nodes]
 
     def most_probable(self, node: int, probabilities: np.ndarray) -> int:
-        """Of the nodes that are called as `node` is (all are places in `nodes`), that with the most probability (C) at
-        or below itself; of equal ones that with the most classes."""
+        """Of the nodes that are called as `node` is (all are indices into `nodes`), the one with the most probability
+        (C) at or below itself; of equal ones the one with the most classes."""
         same = np.flatnonzero(self._groups == self._groups[node])
         if len(same) == 1:
             return node
@@ -216,45 +211,53 @@ class NodeSums:
         below = [lower[ancestor == self.nodes[one]] for one in same]
         return int(same[max(range(len(same)), key=lambda at: (own[below[at]].sum(), len(below[at])))])
 
+    @cached_property
+    def _by_class(self) -> tuple[np.ndarray, np.ndarray]:
+        """Nodes ordered by class, and where each class's begin."""
+        order = np.argsort(self._class, kind="stable")
+        return self._node[order], np.searchsorted(self._class[order], np.arange(len(self.rows) + 1))
+
     def above(self, column: int) -> np.ndarray:
-        """Places in `nodes` of a class and all above it, in no order."""
-        return self._pairs[1][self._starts[column] : self._starts[column + 1]]
-
-    @cached_property
-    def membership(self) -> sparse.csr_matrix:
-        """C x V: 1 where a node is a class or above it, else 0."""
-        from scipy import sparse
-
-        ones, shape = np.ones(len(self._pairs[0]), np.float32), (len(self.rows), len(self.nodes))
-        return sparse.csr_matrix((ones, self._pairs), shape=shape)
-
-    @cached_property
-    def _to_nodes(self) -> sparse.csr_matrix:
-        return self.membership.T.tocsr()
+        """Indices into `nodes` of a class and all above it, in no order."""
+        nodes, starts = self._by_class
+        return nodes[starts[column] : starts[column + 1]]
 
     @cached_property
     def information(self) -> np.ndarray:
         """V: log2(C / c(v)), the bits that naming a node is worth; 0 for one that holds every candidate."""
         return np.log2(len(self.candidates) / self.sizes)
 
-    def __call__(self, probabilities: np.ndarray, first: int | None = None) -> np.ndarray:
-        """Of classes (n x C) -> of nodes (n x V); with `first`, of that many of the classes only."""
-        if len(probabilities) > WITHOUT_SCIPY:
-            to_nodes = self._to_nodes if first is None else self._to_nodes[:, :first]
-            return np.ascontiguousarray((to_nodes @ probabilities[:, :first].T).T)
-        sums = np.zeros((len(probabilities), len(self.nodes)), probabilities.dtype)
-        column, node = self._pairs if first is None else (part[: self._starts[first]] for part in self._pairs)
-        for sum_, of_classes in zip(sums, probabilities, strict=True):
-            np.add.at(sum_, node, of_classes[column])  # one after the other, as scipy adds
-        return sums
+    @cached_property
+    def _by_node(self) -> tuple[tuple[np.ndarray, np.ndarray, np.ndarray], ...]:
+        """Of seen, then of unseen classes: their columns ordered by node, where each node's begin, and the nodes."""
+        parts = []
+        for of_part in (self._class < self.seen, self._class >= self.seen):
+            order = np.flatnonzero(of_part)[np.argsort(self._node[of_part], kind="stable")]
+            nodes, starts = np.unique(self._node[order], return_index=True)
+            parts.append((self._class[order], starts, nodes))
+        return tuple(parts)
+
+    def parts(self, probabilities: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Of classes (n x C) -> of nodes (both n x V): the sums over seen classes, and over unseen ones."""
+        sums = np.zeros((2, len(probabilities), len(self.nodes)), probabilities.dtype)
+        for photo, of_classes in enumerate(probabilities):
+            for part, (columns, starts, nodes) in zip(sums, self._by_node, strict=True):
+                if len(nodes):
+                    part[photo, nodes] = np.add.reduceat(of_classes[columns], starts)
+        return sums[0], sums[1]
+
+    def __call__(self, probabilities: np.ndarray) -> np.ndarray:
+        """Of classes (n x C) -> of nodes (n x V)."""
+        seen, unseen = self.parts(probabilities)
+        return seen + unseen
 
 
 def node_probabilities(
-    numbers: ProbabilityNumbers, sums: NodeSums, probabilities: np.ndarray, seen: int
+    numbers: ProbabilityNumbers, sums: NodeSums, probabilities: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """P(v), and a cautious sum for the choice of a verdict (both n x V), from p (n x C), `seen` classes first."""
-    gate, of_seen = probabilities[:, :seen].sum(axis=1, keepdims=True), sums(probabilities, seen)
-    of_unseen = np.maximum(sums(probabilities) - of_seen, 0) if seen < probabilities.shape[1] else 0 * of_seen
+    """P(v), and a cautious sum for the choice of a verdict (both n x V), from p (n x C)."""
+    gate = probabilities[:, : sums.seen].sum(axis=1, keepdims=True)
+    of_seen, of_unseen = sums.parts(probabilities)
     mass, cautious = weigh(numbers.detail, of_seen, of_unseen, np.minimum(gate, 1), sums.information)
     return state(numbers, mass), cautious
 
@@ -370,7 +373,7 @@ class Verdict:
             return "don't know"
         return f"{self.level}: {self.text} ({100 * self.probability:.0f} %)"
 
-    as_dict = asdict
+    to_dict = asdict
 
 
 def check_confidence(confidence: float) -> float:

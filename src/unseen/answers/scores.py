@@ -2,15 +2,14 @@
 
     score(photo, class) = projection(features) . classifier
 
-With the numbers of a calibration the scores are log-probabilities (`answers.probability`). Photos go in blocks, whose
-scores stay within a fixed budget of memory; a large class matrix, float16 or memory-mapped, is converted in pieces.
+With the numbers of a calibration the scores are log-probabilities (`answers.probability`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -21,32 +20,28 @@ from unseen.answers.prior import UNIFORM, ColumnPrior, Prior
 from unseen.answers.probability import (
     UNCALIBRATED,
     NodeSums,
+    ancestor_weights,
     exponent,
     log_probabilities,
     node_probabilities,
     plain_probabilities,
     select_verdicts,
-    way_up,
 )
-from unseen.util.devices import separate_threads, thread_count
 from unseen.util.errors import UnseenError
-from unseen.util.tensors import Array, as_numpy, find_device, on_device
 
 if TYPE_CHECKING:
-    import torch
-    from torch import Tensor
-
     from unseen.bundle import Bundle
 
 MISSED = 2**62
 """The count of greater scores that stands for "never a hit", where the model has no answer for the true class."""
-SCORES_BUDGET = 2**28  # bytes of scores held at a time
-MATRIX_BUDGET = 2**31  # bytes of a gathered class matrix; a larger one is gathered again for each block of photos
-PHOTOS = 512  # photos a block, if the budget allows
-WORTH_A_THREAD = 64  # photos: fewer are one block, whose products all threads share
-CLASSES = 4096  # classes a product
-LEAST = 16  # photos or classes a product: BLAS takes other paths, with other rounding, below
-DEPTH = 320  # features a product: BLAS splits deeper ones by shape and by number of threads, and so rounds by them
+ROWS = 8
+"""Photos a product. BLAS rounds by the number of rows, so that products of one fixed size make a photo's scores
+independent of the photos beside it, to the last bit. One photo alone costs half as much with 4 rows, and many cost
+half as much again as with 16, which some libraries split unevenly."""
+MATRIX_BUDGET = 2**31  # bytes of float32 classifiers that are kept; more are converted again for each block of photos
+CLASSES = 4096  # classifiers that are converted together then
+EVEN = 64  # classifiers a product: at the edge of a matrix BLAS rounds otherwise, so that equal ones would not tie
+SCORES_BUDGET = 2**26  # bytes of scores held at a time
 TIE = 1e-6  # of a score: what rounding may change, on another machine too
 
 
@@ -58,7 +53,7 @@ class Ranks:
     equal: np.ndarray  # int64: other candidates that score the same
     own_greater: np.ndarray  # as above, among the true class's own group only: the seen or the unseen candidates
     own_equal: np.ndarray
-    margin: np.ndarray  # float32: best seen score - best unseen score, before any shift
+    margin: np.ndarray  # float32: best seen score - best unseen score
 
 
 class Scorer:
@@ -66,25 +61,15 @@ class Scorer:
 
     `rows` are the candidates, rows of the hierarchy, ascending, and `given` the same in the order of the caller.
     `columns` are those for which the method has an answer: seen classes first, then unseen ones (`groups`: the two
-    slices), each ascending. All scores are in the order of `columns`; `in_given_order` changes that.
-    `calibrated` says whether the bundle has the numbers of a calibration.
-
-    Every method takes a `seen_shift`. None: the calibration balances seen and unseen classes, and scores are
-    log-probabilities, if there is one. A number: the method's scores, with that number taken off the scores of seen
-    classes (calibrated stacking; more of it favours unseen ones). Either is moved by the `prior`; for a class that it
-    excludes there is no answer.
-
-    A photo's scores do not depend on the photos beside it: products have a fixed depth and at least LEAST rows, which
-    with MKL makes every score the same to the last bit, whatever the batch, the candidates or the number of threads.
-    Where the device is None, NumPy computes all of it, for a few photos that torch is not worth importing for.
+    slices), each ascending. All scores are in the order of `columns`; `in_given_order` changes that. A class that the
+    `prior` excludes has no answer. `seen_share`: of photos, how many are expected to show a class that the network was
+    trained on. `calibrated` says whether the bundle has the numbers of a calibration.
     """
 
-    def __init__(
-        self, bundle: Bundle, rows: np.ndarray, device: str | torch.device | None = "cpu", prior: Prior = UNIFORM
-    ):
+    def __init__(self, bundle: Bundle, rows: np.ndarray, prior: Prior = UNIFORM, seen_share: float = 0.5):
         solution, self.hierarchy = bundle.solution, bundle.hierarchy
         self.given = np.asarray(rows, np.int64)
-        self.rows, self.seen, self.device = np.sort(self.given), bundle.is_seen, find_device(device)
+        self.rows, self.seen = np.sort(self.given), bundle.is_seen
         self.projection, self._classifiers = solution.projection, solution.classifiers
         weights = prior.class_weights(self.hierarchy, self.rows)
         self._excluded = np.zeros(len(self.rows), bool) if weights is None else weights == 0
@@ -95,15 +80,16 @@ class Scorer:
         seen, unseen = answered[self.seen[answered]], answered[~self.seen[answered]]
         self.columns = np.concatenate([seen, unseen])
         self.groups = (slice(0, len(seen)), slice(len(seen), len(answered)))
-        self.prior = ColumnPrior(prior, self.hierarchy, seen, unseen, self.device)
+        self.prior = ColumnPrior(prior, self.hierarchy, seen, unseen)
         self.numbers = None if bundle.calibration is None else bundle.calibration.probability
         if self.numbers is not None:
-            self._head = on_device(np.ascontiguousarray(bundle.head, np.float32), self.device)
-            place = np.full(len(self.seen), -1)
-            place[bundle.seen] = np.arange(len(bundle.seen))
-            self._seen_places = on_device(place[seen], self.device)
-            above, way = way_up(self.hierarchy, seen, unseen)
-            self._climb = on_device(above, self.device), on_device(way, self.device)
+            odds = math.log(seen_share / (1 - seen_share))
+            self.numbers = replace(self.numbers, gate_offset=self.numbers.gate_offset + odds)
+            self._head = np.ascontiguousarray(bundle.head, np.float32)
+            output = np.full(len(self.seen), -1)
+            output[bundle.seen] = np.arange(len(bundle.seen))
+            self._outputs = output[seen]  # of the network, for each seen candidate
+            self._climb = ancestor_weights(self.hierarchy, seen, unseen)
 
     @classmethod
     def of_matrix(
@@ -123,57 +109,57 @@ class Scorer:
     @cached_property
     def sums(self) -> NodeSums:
         """Sums probabilities up the hierarchy."""
-        return NodeSums(self.hierarchy, self.columns, self.rows[~self._excluded])
-
-    @cached_property
-    def _matrix(self) -> Array | None:
-        """C x E, the candidates' classifiers; None where they are too many to be held."""
-        fits = 4 * len(self.columns) * self._classifiers.shape[1] <= MATRIX_BUDGET
-        return self._gather(slice(None)) if fits else None
+        return NodeSums(self.hierarchy, self.columns, self.groups[0].stop, self.rows[~self._excluded])
 
     def in_given_order(self, values: np.ndarray, missing: float) -> np.ndarray:
         """n x C, in the order of `columns` -> of `given`; `missing` where the method has no answer."""
-        place = np.full(len(self.seen), len(self.columns))
-        place[self.columns] = np.arange(len(self.columns))
+        column = np.full(len(self.seen), len(self.columns))
+        column[self.columns] = np.arange(len(self.columns))
         with_missing = np.concatenate([values, np.full((len(values), 1), missing, values.dtype)], axis=1)
-        return with_missing[:, place[self.given]]
+        return with_missing[:, column[self.given]]
 
     # -- scores, probabilities, verdicts ---------------------------------------------------------------------------
 
-    def scores(self, features: np.ndarray, seen_shift: float | None = None) -> np.ndarray:
-        """n x C, float32: log-probabilities, or the method's scores."""
-        scores = np.empty((len(features), len(self.columns)), np.float32)
+    def scores(self, features: np.ndarray) -> np.ndarray:
+        """n x C, float32: log-probabilities, or without a calibration the method's scores with the prior."""
+        features = np.asarray(features, np.float32)
+        scores = self.method_scores(features)
+        if self.numbers is None:
+            return self.prior.shift(scores, self.groups[0].stop)
+        with_one = np.pad(features, ((0, 0), (0, 1)), constant_values=1)
+        logits = multiply(with_one, self._head)
+        seen, unseen = scores[:, self.groups[0]], scores[:, self.groups[1]]
+        logs = log_probabilities(self.numbers, logits, seen, unseen, self._outputs, self._climb, self.prior.common)
+        return self.prior.weigh(np.concatenate(logs, axis=1))
 
-        def keep(block: slice, part: Array) -> None:
-            if seen_shift:
-                part[:, self.groups[0]] -= seen_shift
-            scores[block] = as_numpy(part)
-
-        self._for_blocks(features, seen_shift, keep)
+    def method_scores(self, features: np.ndarray) -> np.ndarray:
+        """n x C, float32: the method's own scores, without calibration and prior."""
+        points = self.projection(np.asarray(features, np.float32))
+        if not np.isfinite(points).all():
+            raise UnseenError("Features hold NaN or infinity: check the network and its weights.")
+        scores = np.empty((len(points), len(self.columns)), np.float32)
+        for columns, classifiers in self._pieces():
+            scores[:, columns] = multiply(points, classifiers)[:, : columns.stop - columns.start]
         return scores
 
-    def probabilities(self, features: np.ndarray, seen_shift: float | None = None) -> np.ndarray:
+    def probabilities(self, features: np.ndarray) -> np.ndarray:
         """n x C."""
-        return self.to_probabilities(self.scores(features, seen_shift), seen_shift)
+        return self.to_probabilities(self.scores(features))
 
-    def to_probabilities(self, scores: np.ndarray, seen_shift: float | None = None) -> np.ndarray:
+    def to_probabilities(self, scores: np.ndarray) -> np.ndarray:
         """Scores -> probabilities, both n x C; without a calibration, by a plain softmax."""
-        calibrated = self.calibrated and seen_shift is None
-        return np.exp(scores) if calibrated else plain_probabilities(scores)
+        return np.exp(scores) if self.calibrated else plain_probabilities(scores)
 
-    def to_nodes(self, probabilities: np.ndarray, seen_shift: float | None = None) -> tuple[np.ndarray, np.ndarray]:
+    def to_nodes(self, probabilities: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The probabilities of the nodes `sums.nodes`, and the cautious ones that verdicts are chosen by; n x V."""
-        if self.numbers is None or seen_shift is not None:
+        if self.numbers is None:
             masses = self.sums(probabilities)
             return masses, masses
-        return node_probabilities(self.numbers, self.sums, probabilities, self.groups[0].stop)
+        return node_probabilities(self.numbers, self.sums, probabilities)
 
-    def verdicts(
-        self, cautious: np.ndarray, confidence: float | Sequence[float], seen_shift: float | None = None
-    ) -> np.ndarray:
-        """n: places among `sums.nodes`, -1 for "unknown"; for several confidences a row each."""
-        numbers = self.numbers if self.numbers is not None and seen_shift is None else UNCALIBRATED
-        powers = [exponent(numbers, one) for one in np.ravel(confidence).tolist()]
+    def verdicts(self, cautious: np.ndarray, confidence: float | Sequence[float]) -> np.ndarray:
+        """n: indices into `sums.nodes`, -1 for "unknown"; for several confidences a row each."""
+        powers = [exponent(self.numbers or UNCALIBRATED, one) for one in np.ravel(confidence).tolist()]
         return select_verdicts(self.sums, cautious, powers if np.ndim(confidence) else powers[0])
 
     def best(self, scores: np.ndarray, k: int) -> np.ndarray:
@@ -186,154 +172,76 @@ class Scorer:
             best[photo] = among[np.lexsort((self.columns[among], -row[among]))][:k]
         return best
 
-    def ranks(self, features: np.ndarray, truth: np.ndarray, seen_shift: float | None = None) -> Ranks:
+    def ranks(self, features: np.ndarray, truth: np.ndarray) -> Ranks:
         """Where the true classes, `truth` (n, rows of the hierarchy), stand among the candidates."""
-        truth, shift = np.asarray(truth, np.int64), seen_shift or 0.0
+        truth = np.asarray(truth, np.int64)
         strangers = np.setdiff1d(truth, self.rows)
         if len(strangers):
             raise UnseenError(f"{len(strangers)} of the true classes are no candidates (rows {strangers[:5].tolist()})")
-        place = np.full(len(self.seen), -1)
-        place[self.columns] = np.arange(len(self.columns))
-        column, n = place[truth], len(truth)
+        column_of = np.full(len(self.seen), -1)
+        column_of[self.columns] = np.arange(len(self.columns))
+        columns, n = column_of[truth], len(truth)
         greater, equal = np.zeros((2, n), np.int64), np.zeros((2, n), np.int64)  # among seen, among unseen
         best = np.full((2, n), -np.inf, np.float32)
-
-        def count(block: slice, scores: Tensor) -> None:
-            if not len(self.columns):
-                return
-            true_column = on_device(np.maximum(column[block], 0), self.device)[:, None]
+        for block in self.blocks(n) if len(self.columns) else ():
+            scores = self.scores(features[block])
             # The true class's score is read from the product, never computed again: else it would not equal itself.
-            true = scores.gather(1, true_column)
-            is_seen = on_device(self.seen[truth[block]], self.device)[:, None]
+            true = np.take_along_axis(scores, np.maximum(columns[block], 0)[:, None], axis=1)
+            usual = np.mean(np.abs(scores), axis=1, keepdims=True)  # a small score is rounded as coarsely as the others
+            tolerance = TIE * np.maximum(np.abs(true), usual)
             for side, group in enumerate(self.groups):
-                # Instead of shifting every score, the threshold moves the other way, and only for the other group.
-                other = is_seen if side == 1 else ~is_seen
-                threshold = true + other * (shift if side == 0 else -shift)
-                greater[side, block], equal[side, block] = _count(scores[:, group], threshold)
-                if group.stop > group.start:
-                    best[side, block] = scores[:, group].amax(1).cpu().numpy()
-
-        self._for_blocks(features, seen_shift, count)
-        side = np.where(self.seen[truth], 0, 1), np.arange(n)
-        equal[side] -= 1  # a class is no tie of itself
-        missed = column < 0
+                part = scores[:, group]
+                greater[side, block] = (part > true + tolerance).sum(axis=1)
+                equal[side, block] = (part >= true - tolerance).sum(axis=1) - greater[side, block]
+                best[side, block] = part.max(axis=1, initial=-np.inf)
+        own = np.where(self.seen[truth], 0, 1), np.arange(n)
+        equal[own] -= 1  # a class is no tie of itself
+        missed = columns < 0
         greater[:, missed], equal[:, missed] = MISSED, 0
         with np.errstate(invalid="ignore"):  # no answers at all: -inf - -inf
             margin = best[0] - best[1]
         total = np.where(missed, MISSED, greater.sum(0))
-        return Ranks(total, equal.sum(0), greater[side], equal[side], margin)
+        return Ranks(total, equal.sum(0), greater[own], equal[own], margin)
 
-    # -- the product -----------------------------------------------------------------------------------------------
+    def blocks(self, photos: int) -> Iterator[slice]:
+        """Slices of so many photos, whose scores fit the budget of memory."""
+        size = max(SCORES_BUDGET // (4 * ROWS * max(len(self.columns), 1)), 1) * ROWS
+        return (slice(start, min(start + size, photos)) for start in range(0, photos, size))
 
-    def _for_blocks(self, features: np.ndarray, seen_shift: float | None, work: Callable[[slice, Array], None]) -> None:
-        """Call work(photos, their scores over all columns, without shift) for every block of photos.
-
-        On a CPU each thread has blocks of its own, unless there are too few photos. Work may change the scores.
-        """
-        check_shift(seen_shift)
-        features = np.asarray(features, np.float32)
-        points = self.projection(features)
-        if not np.isfinite(points).all():
-            raise UnseenError("Features hold NaN or infinity: check the network and its weights.")
-        log = self.calibrated and seen_shift is None
-        if len(points) <= LEAST or self.device is None:
-            work(slice(0, len(points)), self._scores(points, features if log else None))
+    def _pieces(self) -> Iterator[tuple[slice, np.ndarray]]:
+        """The classifiers in float32, in pieces where they are too many to be kept."""
+        if 4 * len(self.columns) * self._classifiers.shape[1] <= MATRIX_BUDGET:
+            yield slice(0, len(self.columns)), self._matrix
             return
-        threads = thread_count(self.device)
-        most = min(PHOTOS, SCORES_BUDGET // (4 * max(len(self.columns), 1) * threads))
-        size = max(LEAST, min(most, max(WORTH_A_THREAD, -(-len(points) // threads))))
-        blocks = [slice(start, min(start + size, len(points))) for start in range(0, len(points), size)]
-        _ = self._matrix  # gathered once, and not by each thread
+        for start in range(0, len(self.columns), CLASSES):
+            piece = slice(start, min(start + CLASSES, len(self.columns)))
+            yield piece, pad(self.classifiers(self.columns[piece]), EVEN)
 
-        def do(block: slice) -> None:
-            work(block, self._scores(points[block], features[block] if log else None))
+    @cached_property
+    def _matrix(self) -> np.ndarray:
+        return pad(self.classifiers(self.columns), EVEN)
 
-        if len(blocks) <= 1 or threads == 1:
-            for block in blocks:
-                do(block)
-        else:
-            with separate_threads(threads) as pool:
-                for _ in pool.map(do, blocks):  # raises what went wrong
-                    pass
-
-    def _product(self, points: np.ndarray) -> Array:
-        """n x C: points . classifiers, summed over pieces of DEPTH features in their order."""
-        if self.device is None:
-            starts = range(0, max(len(self.columns), 1), CLASSES)  # a piece at a time stays in the cache
-            return np.concatenate([points @ self._gather(slice(at, at + CLASSES)).T for at in starts], axis=1)
-        import torch
-
-        photos = on_device(points, self.device)
-        if len(photos) < LEAST:  # zeros follow
-            photos = torch.cat([photos, photos.new_zeros(LEAST - len(photos), photos.shape[1])])
-        classes = len(self.columns)
-        scores = torch.empty(len(photos), max(classes, LEAST), device=self.device)
-        for at in range(0, classes, CLASSES):
-            # The last piece begins a little earlier than it might: a few columns alone would be rounded otherwise.
-            piece = slice(max(0, min(at, classes - LEAST)), min(at + CLASSES, classes))
-            matrix, out = self._gather(piece) if self._matrix is None else self._matrix[piece], scores[:, piece]
-            if classes < LEAST:  # zeros follow here too
-                zeros = matrix.new_zeros(LEAST - piece.stop, matrix.shape[1])
-                matrix, out = torch.cat([matrix, zeros]), scores[:, piece.start :]
-            for start in range(0, photos.shape[1], DEPTH):
-                a, b = photos[:, start : start + DEPTH], matrix[:, start : start + DEPTH].T
-                if start:
-                    out.addmm_(a, b)
-                else:
-                    torch.mm(a, b, out=out)
-        return scores[: len(points), :classes]
-
-    def _scores(self, points: np.ndarray, features: np.ndarray | None) -> Array:
-        """n x C: the method's scores with the prior; with `features`, log-probabilities."""
-        scores = self._product(points)
-        if features is not None and self.numbers is not None:
-            with_one = np.ones((max(len(features), LEAST), features.shape[1] + 1), np.float32)
-            with_one[: len(features), :-1] = features
-            logits = (on_device(with_one, self.device) @ self._head.T)[: len(features)]
-            seen, unseen = scores[:, self.groups[0]], scores[:, self.groups[1]]
-            logs = log_probabilities(
-                self.numbers, logits, seen, unseen, self._seen_places, self._climb, self.prior.common
-            )
-            seen[:], unseen[:] = logs
-            return self.prior.weigh(scores)
-        return self.prior.shift(scores, self.groups[0].stop)
-
-    def _gather(self, columns: slice) -> Array:
-        """Classifiers of these columns, float32 on the device."""
-        matrix = self._gather_rows(self.columns[columns])
-        if not math.isfinite(matrix.sum()):
-            raise UnseenError("The class matrix holds NaN or infinity: train the bundle again.")
-        return matrix
-
-    def _gather_rows(self, rows: np.ndarray) -> Array:
+    def classifiers(self, rows: np.ndarray) -> np.ndarray:
+        """The classifiers of these rows of the hierarchy, float32."""
         consecutive = len(rows) and rows[-1] - rows[0] + 1 == len(rows) and (np.diff(rows) == 1).all()
         # A slice of the source is a view; picking rows copies them.
         picked = self._classifiers[rows[0] : rows[-1] + 1] if consecutive else self._classifiers[rows]
-        if self.device is None:
-            return picked.astype(np.float32, copy=False)
-        return on_device(picked, self.device).float()
+        picked = picked.astype(np.float32, copy=False)
+        if not math.isfinite(picked.sum()):
+            raise UnseenError("The class matrix holds NaN or infinity: train the bundle again.")
+        return picked
 
 
-def check_shift(seen_shift: float | None) -> None:
-    if seen_shift is not None and not math.isfinite(seen_shift):
-        # Every comparison with NaN fails: each photo would be a hit, or get no label.
-        raise UnseenError(f"the seen shift must be a finite number, not {seen_shift}")
+def multiply(points: np.ndarray, classifiers: np.ndarray) -> np.ndarray:
+    """points (n x E) . classifiers (C x E) -> n x C: a row never depends on the other rows."""
+    padded = pad(points, ROWS)
+    products = np.empty((len(padded), len(classifiers)), np.float32)
+    for start in range(0, len(padded), ROWS):
+        np.matmul(padded[start : start + ROWS], classifiers.T, out=products[start : start + ROWS])
+    return products[: len(points)]
 
 
-def _count(scores: Tensor, threshold: Tensor) -> tuple[np.ndarray, np.ndarray]:
-    """How many of each row's scores are greater than, and how many are equal to its threshold (int64, int64): scores
-    that differ by rounding alone are equal."""
-    import torch
-
-    tolerance = TIE * threshold.abs().nan_to_num(posinf=0.0)  # a class without an answer scores -inf
-    above, below = threshold + tolerance, threshold - tolerance
-    greater = torch.zeros(len(scores), dtype=torch.int64, device=scores.device)
-    at_least = torch.zeros_like(greater)
-    # Comparisons written as 0.0 and 1.0 into a piece that stays in the cache: several times faster than summing bools.
-    flags = torch.empty(len(scores), min(CLASSES, scores.shape[1]), device=scores.device)
-    for start in range(0, scores.shape[1], CLASSES):
-        piece = scores[:, start : start + CLASSES]
-        flag = flags[:, : piece.shape[1]]
-        greater += torch.gt(piece, above, out=flag).sum(1).long()
-        at_least += torch.ge(piece, below, out=flag).sum(1).long()
-    return greater.cpu().numpy(), (at_least - greater).cpu().numpy()
+def pad(matrix: np.ndarray, rows: int) -> np.ndarray:
+    """The matrix with zeros below, up to a multiple of so many rows."""
+    missing = -len(matrix) % rows
+    return np.pad(matrix, ((0, missing), (0, 0))) if missing else matrix

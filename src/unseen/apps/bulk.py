@@ -170,7 +170,7 @@ class Batch:
     unreadable: list[Unreadable]  # of the photos of this run
     seconds: float
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         rate = (self.labelled + len(self.unreadable)) / self.seconds if self.seconds else 0.0
         return asdict(self) | {"seconds": round(self.seconds, 2), "photos_per_s": round(rate, 1)}
 
@@ -189,7 +189,7 @@ def label_photos(
     """Complete the file `out` with the labels of photos, given by name and source.
 
     `workers` are processes of this machine, or Ray's actors (0: as many as the cluster has room for); 1 local one is
-    this process with its threads. `settings` are those of `Model.stream`: candidates, seen_shift, confidence, prior.
+    this process with its threads. `settings` are those of `Model.stream`: candidates, confidence, prior, seen_share.
     """
     out, started = Path(out), time.monotonic()
     check_format(out)
@@ -251,7 +251,7 @@ def _made_by(model: Model, k: int, settings: Mapping[str, Any]) -> dict[str, Any
         "--among" if model.listed else "--candidates": hashlib.sha256(json.dumps(chosen).encode()).hexdigest(),
         "-k": k,
         "--confidence": settings.get("confidence", CONFIDENCE),
-        "--seen-shift": settings.get("seen_shift"),
+        "--seen-share": settings.get("seen_share", 0.5),
         "--prior": (model.prior if prior is None else Prior.read(prior, hierarchy)).to_json(),
     }
 
@@ -409,7 +409,7 @@ def cells(name: str, answer: Answer | Unreadable, k: int) -> list[Any]:
 
 
 def _as_json(name: str, answer: Answer | Unreadable) -> dict[str, Any]:
-    return {"photo": name} | ({"unreadable": answer.why} if isinstance(answer, Unreadable) else answer.as_dict())
+    return {"photo": name} | ({"unreadable": answer.why} if isinstance(answer, Unreadable) else answer.to_dict())
 
 
 def _write(out: Path, table: Table, names: Iterable[str], k: int) -> None:

@@ -30,7 +30,6 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):
         method: Which predicts classifiers; see `unseen.train`.
         vectors: Class vectors; None: what suits the method.
         C: Inverse strength of the regression's regularisation.
-        seen_shift: How much seen classes must score above unseen ones; more favours unseen ones.
 
     >>> import numpy as np
     >>> x = np.array([[5.0, 0, 1], [4, 1, 1], [0, 5, 0], [1, 4, 0]])
@@ -50,10 +49,9 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):
         method: str = "kin",
         vectors: Any = None,
         C: float = 1.0,
-        seen_shift: float = 0.0,
     ):
         self.hierarchy, self.candidates, self.method, self.vectors = hierarchy, candidates, method, vectors
-        self.C, self.seen_shift = C, seen_shift
+        self.C = C
 
     def fit(self, X: Any, y: Any) -> ZeroShotClassifier:
         X, y = validate_data(self, X, y, accept_sparse=False)
@@ -76,8 +74,10 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):
         X = validate_data(self, X, reset=False)
         if self.model_ is None:
             return self.head_.predict_proba(X)
-        scorer, seen = self.model_.scorer(self.classes_.tolist(), prior="uniform"), len(self.head_.classes_)
-        p = scorer.in_given_order(scorer.probabilities(np.asarray(X, np.float32), self.seen_shift), 0.0)
+        p, seen = (
+            self.model_.predict_proba(features=X, candidates=self.classes_.tolist(), prior="uniform"),
+            len(self.head_.classes_),
+        )
         p[:, :seen] = p[:, :seen].sum(1, keepdims=True) * self.head_.predict_proba(X)
         return p
 

@@ -74,6 +74,7 @@ class Bundle:
     made: dict[str, Any] = field(default_factory=lambda: _circumstances())  # when, and with which versions
     path: Path | None = None  # where it is saved
     origin: Path | None = None  # where the bundle is saved that this one is a change of
+    listed: tuple[Any, ...] = ()  # names of a list, if photos show nothing else; see `unseen.naming.listing`; not saved
     trust_code: bool = field(default=True, repr=False, compare=False)  # whether modules that it names may be imported
 
     def __len__(self) -> int:

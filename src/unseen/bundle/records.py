@@ -118,19 +118,10 @@ class ProbabilityNumbers(Record):
 
 @dataclass(frozen=True)
 class CalibrationRecord(Record):
-    """What was chosen on hidden seen classes.
+    """What was fitted on hidden seen classes."""
 
-    score of class u = projection(f) . classifiers[u] - seen_shift [u is seen]
-    the photo shows a seen class where  max over c of softmax(W f + b)_c >= novelty_threshold
-    """
-
-    seen_shift: float
-    novelty_threshold: float  # of the network's confidence over its own classes, 0..1
-    harmonic_on_hidden: float | None = None  # of seen and hidden accuracy in per cent, with the shift
-    harmonic_without: float | None = None  # without it
     hidden_classes: int | None = None  # seen classes that stood in for unseen ones
     photos: int | None = None  # that it was chosen on
-    novelty_auroc: float | None = None  # how well confidence separates hidden classes, 0.5 (not at all) to 1
     harm: float | None = None  # points of accuracy on seen classes that the balance may cost at most
     before_teaching: bool | None = None  # photos taught classes since: on seen classes it may cost more than `harm`
     effect: dict[str, Any] | None = None  # what it changed on the photos that it was fitted on

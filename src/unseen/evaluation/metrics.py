@@ -39,7 +39,7 @@ from typing import Any
 import numpy as np
 
 from unseen.answers.words import words_of
-from unseen.evaluation.table import BINS, FIRST, NEVER, SWEEP, RanksTable
+from unseen.evaluation.table import BINS, FIRST, SWEEP, RanksTable
 from unseen.hierarchy.core import Hierarchy
 from unseen.util.errors import UnseenError
 
@@ -90,21 +90,6 @@ def network_confidence(known: np.ndarray, features: np.ndarray) -> np.ndarray:
     """n: the largest probability, max_c softmax(W f + b)_c, under the known classifiers [W, b] (M x (D + 1))."""
     logits = features @ known[:, :-1].T + known[:, -1]
     return 1 / np.exp(logits - logits.max(1, keepdims=True)).sum(1)
-
-
-def choose_threshold(seen: np.ndarray, novel: np.ndarray) -> tuple[float, float]:
-    """A novelty detector's threshold, and its AUROC, from the confidences of photos of seen and of hidden classes.
-
-    The detector says "seen" where the network's confidence reaches the threshold: then only seen classes compete for
-    the photo, else only unseen ones. The threshold has the best harmonic mean of both rates of right decisions.
-    """
-    if not len(seen) or not len(novel):
-        raise UnseenError("a novelty threshold needs photos both of seen and of hidden classes: there are too few")
-    places = np.unique(np.concatenate([seen, novel]))
-    kept = 1 - np.searchsorted(np.sort(seen), places) / len(seen)
-    caught = np.searchsorted(np.sort(novel), places) / len(novel)
-    balance = 2 * kept * caught / np.maximum(kept + caught, np.finfo(float).tiny)
-    return float(places[int(np.argmax(balance))]), round(ranking_area(seen, novel), 4)
 
 
 def class_hits(
@@ -268,21 +253,6 @@ def generalised_figures(
             "best_harmonic_in_hindsight": round(best.harmonic, DIGITS),
         }
     return result
-
-
-def novelty_figures(table: RanksTable, threshold: float, ks: Sequence[int], ties: str = "realistic") -> dict[str, Any]:
-    """Hit@k where only the group that a novelty detector names competes; how often it names the right one."""
-    right = (table["network_confidence"] >= threshold) == table.seen
-    greater, equal = np.where(right, table["own_greater"], NEVER), np.where(right, table["own_equal"], 0)
-    ks = sorted({1, *ks})
-    labels, photos, sums = class_hits(table["class"], greater, equal, ks, ties)
-    shares, seen = sums[:, ks.index(1)] / photos, table.is_seen[labels]
-    result: dict[str, Any] = {"threshold": threshold, **average_hits(photos, sums, ks)}
-    for group, of, shown in (("unseen", ~seen, ~table.seen), ("seen", seen, table.seen)):
-        result[group] = _percent(float(np.mean(shares[of]))) if of.any() else None
-        result[f"{group}_told_rightly"] = _percent(float(np.mean(right[shown]))) if shown.any() else None
-    harmonic = harmonic_mean(result["seen"], result["unseen"])
-    return result | {"harmonic": None if harmonic is None else round(harmonic, DIGITS)}
 
 
 class Relations:

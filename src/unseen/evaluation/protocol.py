@@ -8,29 +8,33 @@ test. Features are read once, however many lists are asked for, and become a tab
 from __future__ import annotations
 
 import logging
-import math
 import os
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field, fields
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
+from unseen.answers.ask import Ask, make_scorer
+from unseen.answers.photos import look_at
 from unseen.answers.prior import Prior
 from unseen.answers.probability import FLOOR, check_confidence
 from unseen.evaluation import metrics
 from unseen.evaluation.metrics import KS, SeenUnseenCurve
-from unseen.evaluation.table import FIRST, NEVER, NOVELTY, RANKS, SWEEP, VERDICTS, RanksTable
+from unseen.evaluation.table import FIRST, NEVER, RANKS, SWEEP, VERDICTS, RanksTable
 from unseen.naming.candidates import parse_candidates, resolve_candidates
-from unseen.networks.features import FeatureArrays, FeatureBatch, Features
+from unseen.networks.features import FeatureArrays, FeatureBatch, Features, check_matrix
 from unseen.networks.folders import check_source, match_folders, open_features
+from unseen.photos.reading import UnreadablePhoto
 from unseen.util.errors import UnseenError
 from unseen.util.names import list_some
 
 if TYPE_CHECKING:
-    from unseen.model import Model
+    from unseen.bundle import Bundle
+    from unseen.networks.base import Network
     from unseen.util.processes import Processes
 
 BATCH = 1024  # photos
@@ -46,43 +50,25 @@ Labelled: TypeAlias = tuple[Any, Sequence[Any]]  # features or photos, and their
 class Settings:
     """How `evaluate` ranks and counts.
 
-    With a `seen_shift`, which is taken off the scores of seen classes, classes are ranked by score; without, by
-    probability if the bundle is calibrated. `novelty` is a threshold of the network's confidence: in figures of their
-    own, photos that reach it compete among seen classes only, the rest among unseen ones. Both may be "auto": what
-    `Model.calibrate` chose for the bundle. `photos_of` says which photos count where seen classes were added to the
-    list: `unseen`, `seen`, `both`; `auto`: in each folder those of the list, and those of seen classes only where it
-    has no others.
+    Classes are ranked by probability if the bundle is calibrated, else by score. `photos_of` says which photos count
+    where seen classes were added to the list: `unseen`, `seen`, `both`; `auto`: in each folder those of the list, and
+    those of seen classes only where it has no others.
     """
 
     with_seen: bool = False  # let the seen classes compete too
-    seen_shift: float | str | None = None
     ties: str = "realistic"  # or optimistic, pessimistic; see `unseen.evaluation.metrics`
     ks: Sequence[int] = KS  # of Hit@k
-    novelty: float | str | None = None
     photos_of: str = "auto"
     confidence: float | None = 0.9  # of verdicts; None: no verdicts, which is faster
     photo_names: bool = True  # keep them in the table
     prior: Any = "uniform"  # or common, a file, weights: see `unseen.answers.prior`
 
-    def resolve(self, calibration: Any) -> Settings:
-        """Checked, with the calibration's numbers instead of "auto"."""
+    def __post_init__(self) -> None:
         if self.photos_of not in PHOTOS_OF:
             names = f"{', '.join(PHOTOS_OF[:-1])} or {PHOTOS_OF[-1]}"
             raise UnseenError(f"photos_of must be {names}, not {self.photos_of!r}")
         if self.confidence is not None:
             check_confidence(self.confidence)
-        numbers = {"seen_shift": self.seen_shift, "novelty": self.novelty}
-        for name, value in numbers.items():
-            if value == "auto" and calibration is None:
-                raise UnseenError(
-                    f"{name} cannot be auto: this bundle is not calibrated. Calibrate it on photos of seen classes, "
-                    "with `unseen calibrate`."
-                )
-            if value == "auto":
-                numbers[name] = calibration.seen_shift if name == "seen_shift" else calibration.novelty_threshold
-            elif isinstance(value, str) or not math.isfinite(value or 0):
-                raise UnseenError(f"{name} must be a finite number or auto, not {value!r}")
-        return replace(self, **numbers)
 
 
 @dataclass(frozen=True)
@@ -101,11 +87,9 @@ class Evaluation:
     unreadable: int
     skipped_classes: int  # folders that the bundle does not know, or that are not among the candidates
     ties: str
-    seen_shift: float
     image: dict[str, float]  # Hit@k by k, averaged over photos
-    class_: dict[str, float]  # the same averaged over classes; "class" in `as_dict`
+    class_: dict[str, float]  # the same averaged over classes; "class" in `to_dict`
     generalised: dict[str, Any] | None  # seen and unseen accuracy, where photos of both were counted
-    novelty: dict[str, Any] | None  # with a novelty detector
     per_class: list[dict[str, Any]]  # number of photos and Hit@k of each class
     curve: SeenUnseenCurve | None  # unseen over seen accuracy for every shift, where both kinds compete
     calibrated: bool  # whether classes were ranked by calibrated probabilities
@@ -122,17 +106,18 @@ class Evaluation:
         figures = metrics.hit_figures(self.table, ks, ties)
         return {"image": figures["image"], "class": figures["class"]}
 
-    def as_dict(self, per_class: bool = False) -> dict[str, Any]:
+    def to_dict(self, per_class: bool = False) -> dict[str, Any]:
         left_out = {"curve", "table"} if per_class else {"curve", "table", "per_class"}
         names = [item.name for item in fields(self) if item.name not in left_out]
         return {("class" if name == "class_" else name): getattr(self, name) for name in names}
 
 
 def evaluate(
-    model: Model,
+    bundle: Bundle,
     photos: Photos | Sequence[Photos] | Labelled,
     candidates: str | Sequence[str] = "unseen",
     *,
+    network: Callable[[], Network] | None = None,
     workers: int = 2,
     processes: Processes | None = None,
     **settings: Any,
@@ -140,11 +125,12 @@ def evaluate(
     """Rank the true class of every photo in one or more folders (or feature stores) among the candidates.
 
     Args:
-        model: From `unseen.load` or `unseen.train`.
+        bundle: Of `unseen.load(...)` or `unseen.train(...)`; `Model.evaluate` passes it.
         photos: Photos by class id, DIR/<id>/*, or features, or (x, y): rows of features or a list of photos, and the
             class of each by id or name. Only those of candidates count. AWA2 may be given as it is distributed, with
             folders such as blue+whale.
         candidates: Ids, or the name of a list such as unseen, seen or hops:2; see `unseen.naming.candidates`.
+        network: Returns the bundle's network, if photos must be read; by default the bundle loads it.
         workers: Processes that read photos.
         processes: Those of torchrun, to share the photos among them; all return the same.
         settings: Those of `Settings`.
@@ -154,34 +140,36 @@ def evaluate(
     >>> for fruit, colour in {"raspberry": "crimson", "lime": "lime"}.items():
     ...     Path("photos", fruit).mkdir(parents=True)
     ...     photo(colour).save(f"photos/{fruit}/plain.png")
-    >>> result = evaluate(fruits(), "photos", ["raspberry", "lime"], workers=0, ks=[1, 2])
+    >>> result = fruits().evaluate("photos", ["raspberry", "lime"], workers=0, ks=[1, 2])
     >>> result.image, result.table["greater"].tolist()
     ({'hit@1': 100.0, 'hit@2': 100.0}, [0, 0])
     """
-    return evaluate_lists(model, photos, [candidates], workers=workers, processes=processes, **settings)[0]
+    options: dict[str, Any] = {"network": network, "workers": workers, "processes": processes, **settings}
+    return evaluate_lists(bundle, photos, [candidates], **options)[0]
 
 
 def evaluate_lists(
-    model: Model,
+    bundle: Bundle,
     photos: Photos | Sequence[Photos] | Labelled,
     lists: Sequence[str | Sequence[str]],
     *,
+    network: Callable[[], Network] | None = None,
     workers: int = 2,
     processes: Processes | None = None,
     **settings: Any,
 ) -> list[Evaluation]:
     """`evaluate` over several lists of candidates, for which the features are read once."""
-    chosen = Settings(**settings).resolve(model.bundle.calibration)
+    chosen, network = Settings(**settings), cache(network or bundle.load_network)
     if isinstance(photos, tuple) and len(photos) == 2 and not isinstance(photos[0], (str, Path, Features)):
         x, y = cast(Labelled, photos)
-        photos = FeatureArrays(model.as_features(x), y)
+        photos = FeatureArrays(_as_features(x, bundle, network), y)
     sources: list[Any] = list(photos) if isinstance(photos, (list, tuple)) else [photos]
     if not all(isinstance(source, (str, Path, Features)) for source in sources):
         raise UnseenError("photos are a folder, a list, a feature store and the like, several of these, or (x, y)")
     _refuse_twice(sources)
-    with_folder = [_name_folder(model, candidates, sources, workers) for candidates in lists]
-    rankings = [_Ranking(model, candidates, chosen, name) for candidates, name in zip(with_folder, lists, strict=True)]
-    stores = _open(model, sources, rankings, workers)
+    with_folder = [_name_folder(bundle, network, candidates, sources, workers) for candidates in lists]
+    rankings = [_Ranking(bundle, candidates, chosen, name) for candidates, name in zip(with_folder, lists, strict=True)]
+    stores = _open(bundle, network, sources, rankings, workers)
     for number, store in enumerate(stores):
         counted = [ranking.choose(store.classes()) for ranking in rankings]
         for share, batch in _read(store, set().union(*counted), processes):
@@ -198,13 +186,10 @@ def evaluate_lists(
 class _Ranking:
     """The ranks of photos over one list of candidates."""
 
-    def __init__(self, model: Model, candidates: str | Sequence[str], settings: Settings, name: str | Sequence[str]):
-        self.model, self.candidates, self.settings = model, name, settings
-        shift, novelty = settings.seen_shift, settings.novelty
-        self.shift = None if shift is None else float(shift)  # numbers since `resolve`
-        self.novelty = None if novelty is None else float(novelty)
-        self.prior = Prior.read(settings.prior, model.bundle.hierarchy)
-        self.scorer, bundle = model.scorer(candidates, settings.with_seen, self.prior), model.bundle
+    def __init__(self, bundle: Bundle, candidates: str | Sequence[str], settings: Settings, name: str | Sequence[str]):
+        self.bundle, self.candidates, self.settings = bundle, name, settings
+        self.prior = Prior.read(settings.prior, bundle.hierarchy)
+        self.scorer = make_scorer(bundle, Ask(candidates=candidates, prior=self.prior), settings.with_seen)
         rows = self.scorer.rows
         self.row = {bundle.ids[row]: int(row) for row in rows}  # class id -> row
         plain = _plain(candidates)
@@ -214,15 +199,13 @@ class _Ranking:
         self.empty: set[str] = set()  # folders without a readable photo
         self.parts: list[tuple[tuple[int, int], np.ndarray, list[str]]] = []
         verdicts = settings.confidence is not None
-        self.fields = RANKS + (NOVELTY if novelty is not None else []) + (VERDICTS if verdicts else [])
+        self.fields = RANKS + (VERDICTS if verdicts else [])
         self.relations = metrics.Relations(bundle.hierarchy, rows) if verdicts else None
-        if novelty is not None and len(set(bundle.is_seen[rows])) < 2:
-            raise UnseenError("a novelty detector needs seen and unseen candidates: let the seen ones compete too")
 
     def choose(self, photos: dict[str, int]) -> set[str]:
         """The classes of a store whose photos count."""
         shown = {id for id, count in photos.items() if count}
-        known, seen = shown & self.row.keys(), set(self.model.bundle.seen_ids)
+        known, seen = shown & self.row.keys(), set(self.bundle.seen_ids)
         listed, added = known & self.listed, known - self.listed
         of = self.settings.photos_of
         if of == "auto" and listed and added:
@@ -240,12 +223,10 @@ class _Ranking:
         features = batch.features if len(kept) == len(batch.class_ids) else batch.features[kept]
         truth = np.array([self.row[batch.class_ids[i]] for i in kept])
         rows = np.zeros(len(kept), self.fields)
-        ranks = self.scorer.ranks(features, truth, self.shift)
+        ranks = self.scorer.ranks(features, truth)
         rows["class"], rows["margin"] = truth, ranks.margin
         for name in ("greater", "equal", "own_greater", "own_equal"):
             rows[name] = np.minimum(getattr(ranks, name), NEVER)
-        if self.novelty is not None:
-            rows["network_confidence"] = metrics.network_confidence(self.model.bundle.head, features)
         if self.relations is not None:
             for start in range(0, len(rows), BLOCK):
                 block = slice(start, start + BLOCK)
@@ -253,12 +234,12 @@ class _Ranking:
         self.parts.append((place, rows, [batch.paths[i] for i in kept] if self.settings.photo_names else []))
 
     def _add_verdicts(self, relations: metrics.Relations, rows: np.ndarray, features: np.ndarray) -> None:
-        scorer, shift, confidence = self.scorer, self.shift, self.settings.confidence
+        scorer, confidence = self.scorer, self.settings.confidence
         assert confidence is not None  # or there were no relations
-        scores = scorer.scores(features, shift)
-        probabilities = scorer.to_probabilities(scores, shift)
-        masses, cautious = scorer.to_nodes(probabilities, shift)
-        verdict, *curve = scorer.verdicts(cautious, [confidence, *SWEEP], shift)
+        scores = scorer.scores(features)
+        probabilities = scorer.to_probabilities(scores)
+        masses, cautious = scorer.to_nodes(probabilities)
+        verdict, *curve = scorer.verdicts(cautious, [confidence, *SWEEP])
         for photo in np.flatnonzero(verdict >= 0):
             verdict[photo] = scorer.sums.most_probable(verdict[photo], probabilities[photo])
         nodes = np.append(scorer.sums.nodes, -1)  # the last one for "unknown"
@@ -276,7 +257,7 @@ class _Ranking:
     def result(self, unreadable: int) -> Evaluation:
         if not self.parts:
             raise UnseenError(self._nothing_found())
-        settings, bundle = self.settings, self.model.bundle
+        settings, bundle = self.settings, self.bundle
         rows = np.concatenate([rows for _, rows, _ in self.parts])
         names = [name for _, _, names in self.parts for name in names]
         table = RanksTable(rows, names, bundle.hierarchy, self.scorer.rows, bundle.is_seen)
@@ -289,7 +270,7 @@ class _Ranking:
                 "verdict_curve": metrics.curve_figures(self.relations, table),
                 "reliability": metrics.reliability_figures(table),
             }
-        novelty, curve = self.novelty, metrics.balance_curve(table, settings.ties)
+        curve = metrics.balance_curve(table, settings.ties)
         name = self.candidates if isinstance(self.candidates, str) else "own list"
         return Evaluation(
             candidates=name + ("+seen" if settings.with_seen else ""),
@@ -300,14 +281,12 @@ class _Ranking:
             unreadable=unreadable,
             skipped_classes=len(self.skipped),
             ties=settings.ties,
-            seen_shift=self.shift or 0.0,
             image=hits["image"],
             class_=hits["class"],
             generalised=metrics.generalised_figures(table, curve, settings.ties),
-            novelty=None if novelty is None else metrics.novelty_figures(table, novelty, settings.ks, settings.ties),
             per_class=hits["per_class"],
             curve=curve,
-            calibrated=self.scorer.calibrated and self.shift is None,
+            calibrated=self.scorer.calibrated,
             prior=str(self.prior),
             relation=metrics.relation_figures(table, settings.ties),
             table=table,
@@ -325,10 +304,10 @@ class _Ranking:
 
 
 def _name_folder(
-    model: Model, candidates: str | Sequence[str], sources: list[Photos], workers: int
+    bundle: Bundle, network: Callable[[], Network], candidates: str | Sequence[str], sources: list[Photos], workers: int
 ) -> str | Sequence[str]:
     """The candidates; where `folder` is one of their sets, as ids."""
-    bundle, parts = model.bundle, []
+    parts: list[str] = []
     if isinstance(candidates, str):
         parts = [part for _, part in parse_candidates(bundle, candidates)]
     if "folder" not in parts:
@@ -337,20 +316,34 @@ def _name_folder(
     for source in sources:
         matched = check_source(source, bundle.hierarchy, classes, "the classes of the bundle")
         if matched is None:
-            store = open_features(source, lambda: model.network, bundle.network.num_features, workers)
+            store = open_features(source, network, bundle.network.num_features, workers)
             matched = match_folders(list(store.classes()), bundle.hierarchy, classes)
         shown |= set(matched.values())
     return [bundle.ids[row] for row in resolve_candidates(bundle, candidates, folder=sorted(shown))]
 
 
-def _open(model: Model, sources: list[Photos], rankings: list[_Ranking], workers: int) -> list[Features]:
+def _as_features(x: Any, bundle: Bundle, network: Callable[[], Network]) -> np.ndarray:
+    """n x D: rows of features as they are (an array, a table, lists of numbers), or the features of photos."""
+    kind = getattr(getattr(x, "dtype", None), "kind", "f")  # a table and a tensor have none
+    is_lists = isinstance(x, (list, tuple)) and bool(x) and isinstance(x[0], (list, tuple))
+    if is_lists or (getattr(x, "ndim", 0) == 2 and kind in "fiu"):
+        return check_matrix(x, width=bundle.network.num_features)
+    read = look_at(network(), list(x))
+    for first in read.unreadable.values():
+        raise UnreadablePhoto(first.photo, first.why)
+    return read.matrix
+
+
+def _open(
+    bundle: Bundle, network: Callable[[], Network], sources: list[Photos], rankings: list[_Ranking], workers: int
+) -> list[Features]:
     """Features by class id; folders are matched with classes once, and all of them before the first photo is read."""
-    hierarchy, wanted = model.bundle.hierarchy, {id for ranking in rankings for id in ranking.row}
+    hierarchy, wanted = bundle.hierarchy, {id for ranking in rankings for id in ranking.row}
     names = [f"the candidates {ranking.candidates!r}" for ranking in rankings if isinstance(ranking.candidates, str)]
     what = " or ".join(names) or "the candidates given"
     matched, stores = [check_source(source, hierarchy, wanted, what) for source in sources], []
     for source, ids in zip(sources, matched, strict=True):
-        store = open_features(source, lambda: model.network, model.bundle.network.num_features, workers)
+        store = open_features(source, network, bundle.network.num_features, workers)
         stores.append(store.relabel(match_folders(list(store.classes()), hierarchy, wanted) if ids is None else ids))
     return stores
 

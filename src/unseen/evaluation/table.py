@@ -4,7 +4,6 @@
     greater, equal         candidates that score higher than it, and others that score the same
     own_greater, own_equal the same among its own group: the seen or the unseen candidates
     margin                 best seen score - best unseen score
-    network_confidence     the network's largest probability over its own classes; with a novelty detector only
     verdict, probability   the node at the confidence asked for, -1 for "unknown"; these and the rest with verdicts only
     best                   the first five labels, -1 where there are fewer candidates
     curve, stated          the verdict at each confidence of SWEEP, and its probability
@@ -35,7 +34,6 @@ SWEEP = (0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.
 NEVER = 2**31 - 1  # `greater` where the model has no answer for the photo's class
 RANKS = [("class", np.int32), ("greater", np.int32), ("equal", np.int32), ("own_greater", np.int32),
          ("own_equal", np.int32), ("margin", np.float32)]  # fmt: skip
-NOVELTY = [("network_confidence", np.float32)]
 VERDICTS = [("verdict", np.int32), ("probability", np.float32), ("best", np.int32, (FIRST,)),
             ("curve", np.int32, (len(SWEEP),)), ("stated", np.float32, (len(SWEEP),)),
             ("nodes", np.int16, (BINS,)), ("true", np.int16, (BINS,)),
@@ -70,7 +68,7 @@ class RanksTable:
         for name in ("greater", "equal", "own_greater", "own_equal"):
             columns[name] = [None if count == NEVER else count for count in self[name].tolist()]
         names = self.rows.dtype.names or ()
-        for name in [name for name in ("margin", "network_confidence", "probability") if name in names]:
+        for name in [name for name in ("margin", "probability") if name in names]:
             columns[name] = [None if np.isnan(value) else value for value in self[name].tolist()]
         if "verdict" in names:
             columns["verdict"] = self._ids(self["verdict"])

@@ -1,9 +1,7 @@
-"""Export to ONNX, torch, timm or the browser: what runs without `unseen`.
+"""Export to ONNX or the browser: what runs without `unseen`.
 
 onnx     photos B x 3 x H x W (RGB, 0..255) -> scores and probabilities, both B x C; labels, hierarchy, calibration and
          photo transform in the file's metadata
-torch    the network's state dict with its last layer grown to the chosen classes, as safetensors
-timm     a folder that timm.create_model("local-dir:FOLDER", pretrained=True) loads, with the label names
 web      a folder with a page that runs the model in the browser, behind any web server; see `unseen.export.to_web`
 """
 
@@ -19,16 +17,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from safetensors.torch import save
 from torch import Tensor, nn
 
+from unseen.answers.ask import Ask, make_scorer, usual_prior
 from unseen.answers.prior import ColumnPrior
-from unseen.answers.probability import DOUBT, SHARPNESS, UNCALIBRATED, log_probabilities, measure_spread, way_up
+from unseen.answers.probability import (
+    DOUBT,
+    SHARPNESS,
+    UNCALIBRATED,
+    ancestor_weights,
+    log_probabilities,
+    measure_spread,
+)
 from unseen.answers.words import training_in_words, words_of
 from unseen.bundle.records import CONFIDENCES, ProbabilityNumbers
 from unseen.export.to_web import read_runtime, web_folder
 from unseen.hierarchy.core import Hierarchy
-from unseen.methods.projections import Append1, Linear
 from unseen.networks.onnx_network import OnnxModule
 from unseen.photos.transforms import PhotoTransform
 from unseen.util.errors import UnseenError
@@ -36,14 +40,13 @@ from unseen.util.files import replacing_folder, write_atomically
 from unseen.util.names import how_to_install
 
 if TYPE_CHECKING:
-    from unseen.model import Model
+    from unseen.bundle import Bundle
+    from unseen.networks.base import Network
 
-KINDS = ("onnx", "torch", "timm", "web")
-FOLDERS = ("timm", "web")
+KINDS = ("onnx", "web")
 OPSET = 18
 ANSWERS = ["scores", "probabilities"]
 TOLERANCE = {False: 1e-4, True: 0.05}  # fp32, fp16: how far ONNX may be from torch, as a share of the largest score
-TIMM_NAMES = {f"efficientnet-lite{i}": f"tf_efficientnet_lite{i}" for i in range(3)}
 
 
 class Normalise(nn.Module):
@@ -69,18 +72,20 @@ class FeatureScorer(nn.Module):
     head: Tensor
     offset: Tensor
 
-    def __init__(self, model: Model, rows: np.ndarray):
+    def __init__(self, bundle: Bundle, rows: np.ndarray):
         super().__init__()
-        bundle = model.bundle
         self.projection = bundle.solution.projection.to_torch()
-        self.numbers = model.scorer().numbers
+        self.numbers = numbers_of(bundle)
         seen = bundle.is_seen[rows]
-        self.prior = ColumnPrior(model.prior, bundle.hierarchy, rows[seen], rows[~seen], torch.device("cpu"))
+        self.prior = ColumnPrior(usual_prior(bundle), bundle.hierarchy, rows[seen], rows[~seen])
+        for name in ("common", "log_weights"):
+            values = getattr(self.prior, name)
+            setattr(self.prior, name, None if values is None else torch.from_numpy(values))
         place = {row: at for at, row in enumerate(bundle.seen.tolist())}
         self.heads = torch.tensor([place[row] for row in rows[seen].tolist()], dtype=torch.int64)
         self.seen = torch.from_numpy(np.flatnonzero(seen))
         self.unseen = torch.from_numpy(np.flatnonzero(~seen))
-        above, way = way_up(bundle.hierarchy, rows[seen], rows[~seen])
+        above, way = ancestor_weights(bundle.hierarchy, rows[seen], rows[~seen])
         self.climb = torch.from_numpy(above), torch.from_numpy(way)
         self.order = torch.from_numpy(np.argsort(np.concatenate([np.flatnonzero(seen), np.flatnonzero(~seen)])))
         self.register_buffer("classes", torch.tensor(bundle.solution.classifiers[rows].T, dtype=torch.float32))
@@ -106,83 +111,75 @@ class FeatureScorer(nn.Module):
 class PhotoScorer(nn.Module):
     """Photos (B x 3 x H x W, RGB 0..255) -> scores and probabilities (both B x C)."""
 
-    def __init__(self, model: Model, rows: np.ndarray):
+    def __init__(self, bundle: Bundle, network: Network, rows: np.ndarray):
         super().__init__()
-        self.network, self.scorer = model.network, FeatureScorer(model, rows)
-        self.normalise = Normalise(model.network.transform)
+        self.network, self.scorer = network, FeatureScorer(bundle, rows)
+        self.normalise = Normalise(network.transform)
 
     def forward(self, photo: Tensor) -> tuple[Tensor, Tensor]:
         return self.scorer(self.network.forward_pre_logits(self.normalise(photo)))
 
 
 def export(
-    model: Model, kind: str, out: str | Path, candidates: str | Sequence[str] = "any", half: bool = False
-) -> dict[str, Any]:
-    """Write one file (for timm and web a folder) for C chosen classes; returns what was written, and how far it was
-    checked.
+    bundle: Bundle, network: Network, kind: str, out: str | Path, candidates: str | Sequence[str] = "any",
+    half: bool = False,
+) -> dict[str, Any]:  # fmt: skip
+    """Write one file (for web a folder) for C chosen classes; returns what was written, and how far it was checked.
 
     Args:
-        model: From `unseen.load`.
-        kind: onnx, torch, timm or web.
+        bundle: Of `unseen.load(...)`; `Model.export` passes it.
+        network: The bundle's.
+        kind: onnx or web.
         out: The file or folder to write, which must not exist.
         candidates: Ids, or the name of a list such as any, unseen or hops:2; see `unseen.naming.candidates`.
         half: Store the weights in 16 bits; they are computed with in 32 bits again, wherever the file is read.
-
-    >>> from unseen.examples import fruits
-    >>> written = fruits().export("torch", "fruits.safetensors", ["strawberry", "lime", "lemon"])
-    >>> written["classes"], written["last_layer"]
-    (3, '2')
-    >>> from safetensors.torch import load_file
-    >>> load_file("fruits.safetensors")["2.weight"].shape  # a row for each class
-    torch.Size([3, 3])
     """
     if kind not in KINDS:
         raise UnseenError(f"no export to {kind!r}; there are: {', '.join(KINDS)}")
     out = Path(out)
     if out.exists():
         raise UnseenError(f"{out} exists: choose another name")
-    rows = _answered(model, candidates)
-    files, checked = {"onnx": _to_onnx, "torch": _to_torch, "timm": _to_timm, "web": _to_web}[kind](model, rows, half)
-    if kind in FOLDERS:
+    scorer = make_scorer(bundle, Ask(candidates=candidates))
+    rows = scorer.given[np.isin(scorer.given, scorer.columns)]
+    if not len(rows):
+        raise UnseenError(f"{bundle.method} has an answer for none of these classes: choose other candidates")
+    if kind == "web":
+        read_runtime()  # before the long work: it may be missing
+        files, checked = _to_web(bundle, network, rows)
         with replacing_folder(out) as folder:
             for name, content in files.items():
                 (folder / name).parent.mkdir(exist_ok=True)
                 (folder / name).write_bytes(content)
+        size = sum(map(len, files.values()))
     else:
-        write_atomically(out, files[kind])
-    size = sum(map(len, files.values()))
+        content, checked = _to_onnx(bundle, network, rows, half)
+        write_atomically(out, content)
+        size = len(content)
     about = {"out": str(out), "to": kind, "classes": len(rows), "precision": "fp16" if half else "fp32", "bytes": size}
     return about | checked
 
 
-Written = tuple[dict[str, bytes], dict[str, Any]]  # the content of each file, and facts for the user
+def numbers_of(bundle: Bundle) -> ProbabilityNumbers | None:
+    return None if bundle.listed or bundle.calibration is None else bundle.calibration.probability
 
 
-def labels_of(model: Model, rows: np.ndarray) -> list[dict[str, Any]]:
-    hierarchy, seen = model.bundle.hierarchy, model.bundle.is_seen
+def labels_of(bundle: Bundle, rows: np.ndarray) -> list[dict[str, Any]]:
+    hierarchy, seen = bundle.hierarchy, bundle.is_seen
     ids = [hierarchy.ids[row] for row in rows]
     return [{"id": i, "name": hierarchy.name(i), "seen": bool(seen[row])} for i, row in zip(ids, rows, strict=True)]
 
 
-def _answered(model: Model, candidates) -> np.ndarray:
-    rows = model.candidates(candidates)
-    rows = rows[np.isin(rows, model.scorer(candidates).columns)]
-    if not len(rows):
-        raise UnseenError(f"{model.bundle.method} has an answer for none of these classes: choose other candidates")
-    return rows
-
-
-def _metadata(model: Model, rows: np.ndarray) -> dict[str, str]:
-    """What a consumer needs beside the weights: texts, as both formats want them."""
-    numbers = model.scorer().numbers
+def _metadata(bundle: Bundle, network: Network, rows: np.ndarray) -> dict[str, str]:
+    """What a consumer needs beside the weights."""
+    numbers = numbers_of(bundle)
     return {
-        "labels": json.dumps(labels_of(model, rows), ensure_ascii=False),
-        "transform": json.dumps(model.network.transform.to_dict()),
-        "hierarchy": json.dumps(_hierarchy(model.bundle.hierarchy, rows), ensure_ascii=False),
+        "labels": json.dumps(labels_of(bundle, rows), ensure_ascii=False),
+        "transform": json.dumps(network.transform.to_dict()),
+        "hierarchy": json.dumps(_hierarchy(bundle.hierarchy, rows), ensure_ascii=False),
         "calibration": json.dumps(None if numbers is None else numbers.to_json()),
         "verdict": json.dumps(_verdict_rule(numbers)),
-        "network": model.bundle.network.name,
-        "method": model.bundle.method,
+        "network": bundle.network.name,
+        "method": bundle.method,
     }
 
 
@@ -208,30 +205,30 @@ def _hierarchy(hierarchy: Hierarchy, rows: np.ndarray) -> dict[str, Any]:
 # -- ONNX ----------------------------------------------------------------------------------------------------------
 
 
-def _to_onnx(model: Model, rows: np.ndarray, half: bool) -> Written:
+def _to_onnx(bundle: Bundle, network: Network, rows: np.ndarray, half: bool) -> tuple[bytes, dict[str, Any]]:
     try:
         import onnx
         import onnxruntime
         import onnxscript  # noqa: F401 (torch's exporter needs it)
     except ImportError as error:
         raise UnseenError(f"export to ONNX needs more: {how_to_install('onnx')} ({error})") from None
-    scorer = PhotoScorer(model, rows).eval().cpu()
-    module, size = model.network.module, model.network.transform.size
+    scorer = PhotoScorer(bundle, network, rows).eval().cpu()
+    module, size = network.module, network.transform.size
     photos = (module.photos.batch or 2) if isinstance(module, OnnxModule) else 2
     probe = torch.rand(photos, 3, size, size, generator=torch.Generator().manual_seed(0)) * 255
     with torch.no_grad():
         expected = [output.numpy() for output in scorer(probe)]
     if isinstance(module, OnnxModule):  # torch cannot look into it: what comes before and after is joined to it
         dtype = torch.from_numpy(np.empty(0, module.photos.dtype)).dtype
-        features = torch.zeros(photos, model.network.num_features, dtype=dtype)
-        normalise = Normalise(model.network.transform, dtype, module.photos.channels_last)
+        features = torch.zeros(photos, network.num_features, dtype=dtype)
+        normalise = Normalise(network.transform, dtype, module.photos.channels_last)
         first = _translate(normalise, "photo", ["pixels"], probe)
         graph = module.between(first, _translate(scorer.scorer, "features", ANSWERS, features))
     else:
         graph = _translate(scorer, "photo", ANSWERS, probe)
     if half:
         _halve(graph)
-    onnx.helper.set_model_props(graph, _metadata(model, rows))
+    onnx.helper.set_model_props(graph, _metadata(bundle, network, rows))
     content = graph.SerializeToString()
     session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
     outputs = session.run(ANSWERS, {"photo": probe.numpy()})
@@ -239,7 +236,7 @@ def _to_onnx(model: Model, rows: np.ndarray, half: bool) -> Written:
     difference = max(float(np.abs(ours - theirs).max() / np.abs(theirs).max()) for ours, theirs in pairs)
     if not difference <= TOLERANCE[half]:
         raise UnseenError(f"the ONNX file disagrees with torch by {difference:.2g} of the largest number: not written")
-    return {"onnx": content}, {"max_difference": difference}
+    return content, {"max_difference": difference}
 
 
 def _translate(module: nn.Module, name: str, outputs: list[str], probe: Tensor) -> Any:
@@ -292,87 +289,11 @@ def _halve(graph) -> None:
         graph.graph.node.insert(place, node)
 
 
-# -- torch and timm ------------------------------------------------------------------------------------------------
-
-
-def grown_state(model: Model, rows: np.ndarray, half: bool) -> tuple[dict[str, Tensor], str]:
-    """The network's state dict with its last layer's rows replaced by the chosen classes; and that layer's name."""
-    weight, bias = _linear_head(model, rows)
-    layer = model.network.get_classifier()
-    name = next(name for name, module in model.network.module.named_modules() if module is layer)
-    state = model.network.weights() | {f"{name}.weight": weight}
-    if layer.bias is not None or bias.any():  # a layer without bias gets one only if the method predicts one
-        state[f"{name}.bias"] = bias
-    if half:
-        state = {key: _halved(key, tensor) for key, tensor in state.items()}
-    # Cloned, since safetensors refuses tensors that share memory.
-    return {key: tensor.contiguous().clone() for key, tensor in state.items()}, name
-
-
-def _halved(name: str, tensor: Tensor) -> Tensor:
-    """A matrix or kernel in 16 bits. The rest is small, and may be large in value: variances of batch-norm, say."""
-    if not tensor.is_floating_point() or tensor.ndim < 2:
-        return tensor
-    half = tensor.half()
-    if not torch.equal(half.isfinite(), tensor.isfinite()):
-        raise UnseenError(f"{name} holds numbers beyond 65,504, the largest of 16 bits: export it in 32 bits")
-    return half
-
-
-def _linear_head(model: Model, rows: np.ndarray) -> tuple[Tensor, Tensor]:
-    """The classes as weight (C x D) and bias (C) over the network's features, where that is what the method gives."""
-    solution, width = model.bundle.solution, model.bundle.network.num_features
-    classes, projection = solution.classifiers[rows], solution.projection
-    if isinstance(projection, Append1):
-        weight, bias = classes[:, :width], classes[:, width]
-    elif isinstance(projection, Linear) and not projection.normalise:
-        weight, bias = classes @ projection.matrix.T, classes @ projection.bias
-    else:
-        raise UnseenError(f"{model.bundle.method} is not a linear layer over the network's features: export it to onnx")
-    return torch.tensor(weight, dtype=torch.float32), torch.tensor(bias, dtype=torch.float32)
-
-
-def _to_torch(model: Model, rows: np.ndarray, half: bool) -> Written:
-    state, layer = grown_state(model, rows, half)
-    content = save(state, _metadata(model, rows) | {"last_layer": layer})
-    return {"torch": content}, {"last_layer": layer, "bias": f"{layer}.bias" in state}
-
-
-def _to_timm(model: Model, rows: np.ndarray, half: bool) -> Written:
-    name = model.bundle.network.name
-    architecture = TIMM_NAMES.get(name) or (name.removeprefix("timm/") if name.startswith("timm/") else None)
-    if architecture is None:
-        raise UnseenError(f"{name} is not a network of timm: export it to torch or onnx")
-    architecture = architecture.split(".")[0]
-    state, layer = grown_state(model, rows, half)
-    labels, transform = labels_of(model, rows), model.network.transform
-    config = {
-        "architecture": architecture,
-        "num_classes": len(rows),
-        "num_features": model.bundle.network.num_features,
-        "label_names": [label["id"] for label in labels],
-        "label_descriptions": {label["id"]: label["name"] for label in labels},
-        "pretrained_cfg": {
-            "input_size": [3, transform.size, transform.size],
-            "crop_pct": transform.size / (transform.resize + 0.5),  # timm resizes to floor(size / crop_pct)
-            "crop_mode": "squash" if transform.squash else "center",
-            "interpolation": transform.interpolation,
-            "mean": list(transform.mean),
-            "std": list(transform.std),
-            "classifier": layer,
-        },
-    }
-    about = json.dumps(config, indent=1, ensure_ascii=False).encode()
-    return {"model.safetensors": save(state, {"format": "pt"}), "config.json": about}, {"architecture": architecture}
-
-
 # -- the browser ---------------------------------------------------------------------------------------------------
 
 
-def _to_web(model: Model, rows: np.ndarray, half: bool) -> Written:
-    """The network is stored in 16 bits whatever `half` says, and its classifiers in 8."""
-    read_runtime()  # before the long work: it may be missing
-    bundle = model.bundle
+def _to_web(bundle: Bundle, network: Network, rows: np.ndarray) -> tuple[dict[str, bytes], dict[str, Any]]:
+    """The content of each file. The network is stored in 16 bits, and its classifiers in 8."""
     taught = [bundle.taught[bundle.ids[row]].photos if bundle.ids[row] in bundle.taught else 0 for row in rows]
     trainings = map(training_in_words, bundle.is_seen[rows], bundle.is_novel[rows], taught)
-    return web_folder(_to_onnx(model, rows, half=True)[0]["onnx"], list(trainings))
+    return web_folder(_to_onnx(bundle, network, rows, half=True)[0], list(trainings))

@@ -58,7 +58,7 @@ class Listed:
     close: bool = False  # one of the others is nearly as likely
     also: tuple[str, ...] = ()  # other entries of the list that mean this class
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         listed = {"name": self.name, "id": self.id, "new": self.new, "score": self.score, "note": self.note}
         parents = [{"id": sense.id, "name": sense.name} for sense in self.parents]
         return listed | {"parents": parents, "others": [other._asdict() for other in self.others]}

@@ -220,7 +220,7 @@ class Place(NamedTuple):
     sense: Sense
     score: float
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         sense = self.sense
         return {"id": sense.id, "name": sense.name, "definition": sense.definition, "score": round(self.score, 3)}
 
@@ -239,10 +239,10 @@ class Suggestion:
     dropped: tuple[str, ...] = ()  # names that were given before, or mean this class too
     looks: str = ""  # what it looks like, as it was given
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         fields = {"name": self.name, "id": self.id, "parent": self.parent, "known": self.known, "note": self.note}
         fields |= {"score": self.score, "check": self.check, "looks": self.looks}
-        return fields | {"places": [place.as_dict() for place in self.places], "dropped": list(self.dropped)}
+        return fields | {"places": [place.to_dict() for place in self.places], "dropped": list(self.dropped)}
 
     @property
     def score(self) -> float | None:

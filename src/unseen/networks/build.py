@@ -53,7 +53,7 @@ class Built:
     pruned: tuple[str, ...] = ()  # such classes that were dropped
     unlisted: tuple[str, ...] = ()  # classes whose folder could not be read; they keep the features they had
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         rate = round(self.new / self.seconds, 1) if self.seconds else 0.0
         facts = vars(self) | {"store": str(self.store), "seconds": round(self.seconds, 2), "photos_per_s": rate}
         return facts | {name: len(facts[name]) for name in ("kept", "pruned", "unlisted")}

@@ -146,8 +146,10 @@ def read_arrays(path: str | Path, width: int | None = None) -> FeatureArrays:
 def check_matrix(features: Any, where: str = "the features", width: int | None = None) -> np.ndarray:
     """n x D float32, finite; a single row may come without its first axis."""
     try:
-        matrix = np.atleast_2d(np.asarray(features.toarray() if hasattr(features, "toarray") else features, np.float32))
-    except (TypeError, ValueError):
+        features = features.toarray() if hasattr(features, "toarray") else features
+        features = features.detach().cpu() if hasattr(features, "detach") else features
+        matrix = np.atleast_2d(np.asarray(features, np.float32))
+    except (TypeError, ValueError, AttributeError):
         raise UnseenError(f"{where}: must be rows of numbers, not {type(features).__name__}.") from None
     if matrix.ndim != 2 or not matrix.size:
         raise UnseenError(f"{where}: must be a matrix with a row for each item; the shape is {matrix.shape}.")

@@ -38,7 +38,7 @@ class NoPhotos:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):  # for copying and pickling
             raise AttributeError(name)
-        raise UnseenError("This network takes no photos: give it rows of features, as model.classify_features(x) does.")
+        raise UnseenError("This network takes no photos: give it rows of features, as model.answers(x) does.")
 
 
 class LinearModule(LayerModule):

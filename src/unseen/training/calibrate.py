@@ -1,9 +1,7 @@
 """Calibration, fitted on photos of seen classes: how probable answers are, and the balance of seen and unseen classes.
 
 The method is fitted again without a share of the seen classes, which stand in for unseen classes; repeated with others.
-On their photos the numbers of `answers.probability` are fitted, and beside them the two ways that the paper names for
-the balance: the shift of calibrated stacking, with the best harmonic mean, and the threshold of a novelty detector
-(`evaluation.metrics`).
+On their photos the numbers of `answers.probability` are fitted.
 """
 
 from __future__ import annotations
@@ -16,31 +14,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
+from unseen.answers.ask import Ask, make_scorer
 from unseen.answers.prior import COMMON, UNIFORM, ColumnPrior
 from unseen.answers.probability import (
     FLOOR,
     UNCALIBRATED,
     NodeSums,
+    ancestor_weights,
     choose,
     exponent,
     log_probabilities,
     method_odds,
     node_probabilities,
     select_verdicts,
-    way_up,
     weigh,
 )
 from unseen.answers.words import words_of
 from unseen.bundle import Bundle
 from unseen.bundle.records import CONFIDENCES, CalibrationRecord, ProbabilityNumbers
-from unseen.evaluation.metrics import choose_threshold, network_confidence, relations_to_seen
-from unseen.evaluation.protocol import evaluate
+from unseen.evaluation.metrics import network_confidence, ranking_area, relations_to_seen
 from unseen.hierarchy.core import Hierarchy
 from unseen.methods import get_method
-from unseen.naming.candidates import resolve_candidates
 from unseen.networks.features import Features
 from unseen.networks.folders import check_source, match_folders, open_features
 from unseen.training.settings import CalibrateSettings, TrainSettings
@@ -50,7 +45,7 @@ from unseen.util.run import Run
 from unseen.vectors.class_vectors import vectors_from_provenance
 
 if TYPE_CHECKING:
-    from unseen.model import Model
+    from unseen.networks.base import Network
 
 logger = logging.getLogger(__name__)
 
@@ -77,7 +72,8 @@ ENOUGH = 100  # photos
 
 
 def calibrate(
-    model: Model,
+    bundle: Bundle,
+    network: Network,
     photos: str | Path | Any,
     settings: CalibrateSettings | None = None,
     *,
@@ -87,15 +83,16 @@ def calibrate(
     """The bundle with a `calibration`: what makes its probabilities and verdicts hold.
 
     Args:
-        model: Stays as it is.
+        bundle: Stays as it is.
+        network: The bundle's.
         photos: Photos of seen classes, DIR/<id or name>/*, a feature store, or .npz with `features` and `labels`;
             photos of other classes play no part.
         settings: The share of classes to hide, and how much accuracy seen classes may lose.
         run: Seed, device and the like; by default with the bundle's seed.
         vectors: The sources of the class vectors, where the bundle cannot load them by name.
     """
-    bundle, settings = model.bundle, settings or CalibrateSettings()
-    store = _open(photos, bundle, model.network)
+    settings = settings or CalibrateSettings()
+    store = _open(photos, bundle, network)
     run = run or Run(seed=bundle.seed)
     seen_photos, random = read_photos(store, run.seed), np.random.default_rng(run.seed)
     hidings = HIDINGS[round(settings.holdout * len(bundle.seen)) >= MANY_HIDDEN]
@@ -103,28 +100,44 @@ def calibrate(
     for number in range(hidings):
         share, times = f"{settings.holdout:.0%}", f"{number + 1} of {hidings}"
         logger.info("fitting %s without %s of the seen classes, %s times", bundle.method, share, times)
-        fitted = _fit_again(model, store, settings.holdout, vectors, replace(run, seed=run.seed + number))
+        fitted = _fit_again(bundle, network, store, settings.holdout, vectors, replace(run, seed=run.seed + number))
         samples.append(sample_photos(fitted, *seen_photos, random))
-        record = record or _choose_shift(bundle, fitted, store, settings.candidates)
-    complete = sample_photos(model, *seen_photos, random, each=2 * EACH)
+        record = record or _describe(bundle, fitted, seen_photos[1])
+        if not number and not settings.fresh:
+            refuse_memorised(bundle, fitted, *seen_photos)
     assert record is not None  # there is at least one hiding
-    if not settings.fresh:
-        refuse_memorised(complete, record.novelty_auroc or 0.0)
+    complete = sample_photos(bundle, *seen_photos, random, each=2 * EACH)
     if record.photos and record.photos < ENOUGH:
         logger.warning("%d photos are few to calibrate on: take some hundreds, of 20 classes or more", record.photos)
     logger.info("fitting the numbers that turn scores into probabilities")
     numbers, curve = fit_numbers(samples, complete, settings, run.seed)
-    if not record.harmonic_on_hidden:  # no hidden class came first, whatever the shift: then by the group alone
-        record = replace(record, seen_shift=best_group_shift(samples))
     effect = measure_effect(numbers, samples, complete) | {"balance": curve}
     return bundle.change(calibration=replace(record, harm=settings.harm, probability=numbers, effect=effect))
 
 
-def refuse_memorised(complete: Sample, auroc: float) -> None:
+def _describe(bundle: Bundle, fitted: Bundle, ids: np.ndarray) -> CalibrationRecord:
+    """How many classes were hidden from `fitted`, and how many photos there are (`ids` are their classes)."""
+    hidden = set(bundle.seen_ids) - set(fitted.seen_ids)
+    of_hidden = np.isin(ids, sorted(hidden))
+    if of_hidden.all() or not of_hidden.any():
+        raise UnseenError(
+            f"there must be photos both of seen classes that are hidden ({len(hidden)} of {len(bundle.seen)}) and of "
+            "others: give photos of more classes, or hide another share"
+        )
+    return CalibrationRecord(hidden_classes=len(hidden), photos=len(ids))
+
+
+def refuse_memorised(bundle: Bundle, fitted: Bundle, features: np.ndarray, ids: np.ndarray) -> None:
     """On photos that the network was trained on, it is right and certain as it never is on others: what is fitted on
-    them promises far too much."""
-    accuracy = 100 * float((complete.seen[complete.logits.argmax(axis=1)] == complete.truth).mean())
-    if len(complete.truth) >= ENOUGH and accuracy >= MEMORISED[0] and auroc >= MEMORISED[1]:
+    them promises far too much. `fitted` knows fewer classes: how sure the network is tells the others from these."""
+    if len(ids) < ENOUGH:
+        return
+    head = bundle.known
+    named = np.array(bundle.seen_ids)[(features @ head[:, :-1].T + head[:, -1]).argmax(axis=1)]
+    accuracy = 100 * float((named == ids).mean())
+    confidence, is_kept = network_confidence(fitted.known, features), np.isin(ids, fitted.seen_ids)
+    auroc = ranking_area(confidence[is_kept], confidence[~is_kept])
+    if accuracy >= MEMORISED[0] and auroc >= MEMORISED[1]:
         raise UnseenError(
             f"the network seems to have been trained on these photos: it names {accuracy:.1f} % of them and knows them "
             f"from hidden classes with an AUROC of {auroc:.3f}. Probabilities fitted on them would be far too high. "
@@ -133,16 +146,17 @@ def refuse_memorised(complete: Sample, auroc: float) -> None:
         )
 
 
-def _fit_again(model: Model, store: Features, holdout: float, vectors: Vectors | None, run: Run) -> Model:
+def _fit_again(
+    bundle: Bundle, network: Network, store: Features, holdout: float, vectors: Vectors | None, run: Run
+) -> Bundle:
     """The bundle's method, fitted without a share of the seen classes: another seed hides others."""
-    bundle = model.bundle
-    # Some methods can do without photos, and the shift must be that of the model that the bundle holds.
+    # Some methods can do without photos, and the fit must be that of the bundle.
     learned = (bundle.solution.record.chosen or {}).get("learn_from") == "features"
     needs_photos = learned or get_method(bundle.method).needs_features
     features = store.seen_matrix(bundle.seen_ids) if needs_photos else None
     fitted = train(
         bundle.hierarchy,
-        model.network,
+        network,
         bundle.method,
         vectors or [vectors_from_provenance(source) for source in bundle.vectors.provenance],
         TrainSettings(holdout=holdout, features=features, skip_missing=True),  # as when the bundle was made
@@ -150,33 +164,10 @@ def _fit_again(model: Model, store: Features, holdout: float, vectors: Vectors |
         **bundle.settings,
     )
     # What was added to the bundle or left out of it counts here as it does there.
-    return model.with_bundle(replace(fitted, added=bundle.added, connecting=bundle.connecting))
+    return replace(fitted, added=bundle.added, connecting=bundle.connecting)
 
 
-def _choose_shift(bundle: Bundle, model: Model, store: Features, candidates: str) -> CalibrationRecord:
-    """Shift and novelty threshold, by the classes that were hidden from the model."""
-    hidden = sorted(set(bundle.seen_ids) - set(model.bundle.seen_ids))
-    others = [bundle.ids[row] for row in resolve_candidates(bundle, candidates) if not bundle.is_seen[row]]
-    result = evaluate(model, store, [*hidden, *others], with_seen=True, photos_of="both", confidence=None)
-    if result.generalised is None:
-        raise UnseenError(
-            f"there must be photos both of seen classes that are hidden ({len(hidden)} of {len(bundle.seen)}) and of "
-            "others: give photos of more classes, or hide another share"
-        )
-    figures = result.generalised["class"]
-    threshold, auroc = choose_detector(model, store, frozenset(hidden))
-    return CalibrationRecord(
-        seen_shift=figures["best_shift_in_hindsight"],  # hindsight over hidden seen classes, not over unseen ones
-        harmonic_on_hidden=figures["best_harmonic_in_hindsight"],
-        harmonic_without=figures["harmonic"],
-        hidden_classes=len(hidden),
-        photos=result.images,
-        novelty_threshold=threshold,
-        novelty_auroc=auroc,
-    )
-
-
-def _open(source: str | Path | Features, bundle: Bundle, network: Any) -> Features:
+def _open(source: str | Path | Features, bundle: Bundle, network: Network) -> Features:
     """Features of photos of seen classes: calibration must not see any others, whatever is on disk."""
     seen = set(bundle.seen_ids)
     matched = check_source(source, bundle.hierarchy, seen, "the seen classes")
@@ -184,16 +175,6 @@ def _open(source: str | Path | Features, bundle: Bundle, network: Any) -> Featur
     if matched is None:
         matched = match_folders(list(features.classes()), bundle.hierarchy, seen)
     return features.relabel(matched).only(seen)
-
-
-def choose_detector(model: Model, store: Features, hidden: frozenset[str]) -> tuple[float, float]:
-    """Threshold and AUROC of the detector for a model that does not know the `hidden` classes of the photos."""
-    confidences, novel = [], []
-    for features, ids, _ in store.batches(BATCH):
-        confidences.append(network_confidence(model.bundle.known, features))
-        novel += [id in hidden for id in ids]
-    confidence, is_novel = np.concatenate(confidences), np.array(novel)
-    return choose_threshold(confidence[~is_novel], confidence[is_novel])
 
 
 def read_photos(store: Features, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -215,11 +196,10 @@ def read_photos(store: Features, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def sample_photos(
-    model: Model, features: np.ndarray, ids: np.ndarray, random: np.random.Generator, each: int = EACH
+    bundle: Bundle, features: np.ndarray, ids: np.ndarray, random: np.random.Generator, each: int = EACH
 ) -> Sample:
-    """Up to `each` photos of classes that the model knows as seen, and as many of others, with their scores."""
-    bundle = model.bundle
-    scorer = model.scorer("any", prior=UNIFORM)  # the method's own scores; `Sample.common` is added to them
+    """Up to `each` photos of classes that the bundle knows as seen, and as many of others, with their scores."""
+    scorer = make_scorer(bundle, Ask(prior=UNIFORM))
     seen, unseen = (scorer.columns[group] for group in scorer.groups)
     truth = bundle.hierarchy.indices(ids)
     kept = np.isin(truth, seen)
@@ -227,7 +207,7 @@ def sample_photos(
     chosen = [random.permutation(np.flatnonzero(part & answered))[:each] for part in (kept, ~kept)]
     rows = np.sort(np.concatenate(chosen))
     features = features[rows]
-    scores = scorer.scores(features, seen_shift=0.0)
+    scores = scorer.method_scores(features)  # `Sample.common` is added to them
     place = np.zeros(len(bundle), int)
     place[bundle.seen] = np.arange(len(bundle.seen))
     head = bundle.head[place[seen]]
@@ -240,7 +220,7 @@ def sample_photos(
         scores=scores[:, scorer.groups[1]],
         truth=truth[rows],
         seen_scores=scores[:, scorer.groups[0]],
-        common=ColumnPrior(COMMON, bundle.hierarchy, seen, unseen, torch.device("cpu")).common,
+        common=ColumnPrior(COMMON, bundle.hierarchy, seen, unseen).common,
     )
 
 
@@ -286,18 +266,6 @@ def measure_effect(numbers: ProbabilityNumbers, samples: Sequence[Sample], compl
     }
 
 
-def best_group_shift(samples: Sequence[Sample]) -> float:
-    """The shift that best says which group a photo belongs to: the mean of both groups' accuracies."""
-    margin = np.concatenate([s.seen_scores.max(axis=1) - s.scores.max(axis=1) for s in samples])
-    kept = np.concatenate([s.is_kept for s in samples])
-    if kept.all() or not kept.any():
-        return 0.0
-    places = np.unique(np.concatenate([margin, [0.0]]))
-    seen = 1 - np.searchsorted(np.sort(margin[kept]), places, side="right") / kept.sum()
-    unseen = np.searchsorted(np.sort(margin[~kept]), places) / (~kept).sum()
-    return float(places[int(np.argmax(seen + unseen))])
-
-
 def count_hits(sample: Sample, order: np.ndarray, photos: np.ndarray, k: int) -> float:
     """Per cent of photos (a mask) whose class is among the k best; `order` (n x C, or n x M) ranks the candidates."""
     if not photos.any():
@@ -316,7 +284,7 @@ def _verdicts(numbers: ProbabilityNumbers, samples: Sequence[Sample]) -> list[di
     kept, figures = np.concatenate([sample.is_kept for sample in samples]), []
     for sample in samples:
         sums, photo = sample.sums, np.arange(len(sample.truth))
-        stated, cautious = node_probabilities(numbers, sums, sample.probabilities(numbers), len(sample.seen))
+        stated, cautious = node_probabilities(numbers, sums, sample.probabilities(numbers))
         nodes = select_verdicts(sums, cautious, [exponent(numbers, confidence) for confidence in REPORTED])
         rows = np.where(nodes < 0, -1, sums.nodes[nodes])
         right = np.stack([words_of(sample.hierarchy).are_true(row, sample.truth) for row in rows])
@@ -352,16 +320,15 @@ class Sample:
     scores: np.ndarray  # n x U, the method's
     truth: np.ndarray  # rows of the n photos' classes
     seen_scores: np.ndarray  # n x M, the method's of the kept classes
-    common: Tensor | None = None  # U: which unseen classes are common, as in the answers that a calibration is for
+    common: np.ndarray | None = None  # U: which unseen classes are common, as in the answers that a calibration is for
 
     @cached_property
     def sums(self) -> NodeSums:
-        return NodeSums(self.hierarchy, np.concatenate([self.seen, self.unseen]))
+        return NodeSums(self.hierarchy, np.concatenate([self.seen, self.unseen]), len(self.seen))
 
     @cached_property
-    def climb(self) -> tuple[Tensor, Tensor]:
-        above, way = way_up(self.hierarchy, self.seen, self.unseen)
-        return torch.from_numpy(above), torch.from_numpy(way)
+    def climb(self) -> tuple[np.ndarray, np.ndarray]:
+        return ancestor_weights(self.hierarchy, self.seen, self.unseen)
 
     @cached_property
     def is_kept(self) -> np.ndarray:
@@ -387,15 +354,14 @@ class Sample:
     @cached_property
     def odds(self) -> np.ndarray:
         """n: as `answers.probability.method_odds` has it."""
-        return method_odds(torch.from_numpy(self.seen_scores), torch.from_numpy(self.scores))[:, 0].numpy()
+        return method_odds(self.seen_scores, self.scores)[:, 0]
 
     def probabilities(self, numbers: ProbabilityNumbers, photos: np.ndarray | slice = slice(None)) -> np.ndarray:
         """n x (M + U) for some of the photos."""
-        arrays = (self.logits, self.seen_scores, self.scores)
-        logits, seen_scores, scores = (torch.from_numpy(array[photos]) for array in arrays)
-        places = torch.arange(len(self.seen))
-        parts = log_probabilities(numbers, logits, seen_scores, scores, places, self.climb, self.common)
-        return np.concatenate([part.exp().numpy() for part in parts], axis=1)
+        logits, seen_scores, scores = (array[photos] for array in (self.logits, self.seen_scores, self.scores))
+        outputs = np.arange(len(self.seen))
+        parts = log_probabilities(numbers, logits, seen_scores, scores, outputs, self.climb, self.common)
+        return np.exp(np.concatenate(parts, axis=1))
 
 
 @dataclass(frozen=True)
@@ -409,7 +375,7 @@ class Drawn:
 
     @classmethod
     def from_sample(cls, sample: Sample, random: np.random.Generator) -> Drawn:
-        above, way = way_up_from_all(sample)
+        above, way = weights_from_all(sample)
         kept, truth = sample.is_kept, sample.truth.copy()
         renamed = np.zeros(len(kept), bool)
         for photo in np.flatnonzero(random.random(len(kept)) < SHARES["above"]):
@@ -431,11 +397,11 @@ class Drawn:
         return cls(sample, truth, is_seen, weight)
 
 
-def way_up_from_all(sample: Sample) -> tuple[np.ndarray, np.ndarray]:
+def weights_from_all(sample: Sample) -> tuple[np.ndarray, np.ndarray]:
     """The ways from every candidate, seen or not, to the unseen ones above it."""
     rows = sample.sums.rows
     photographed = np.isin(rows, sample.truth)
-    above, way = way_up(sample.hierarchy, rows[photographed], sample.unseen)
+    above, way = ancestor_weights(sample.hierarchy, rows[photographed], sample.unseen)
     full = np.zeros((len(rows), len(above)), np.float32)
     full[photographed] = way * (sample.unseen[above][None] != rows[photographed][:, None])  # not to itself
     return above, full
@@ -529,7 +495,7 @@ def _paths(draw: Drawn, photos: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.
     """(photo, node, weight) of all nodes above the photos' classes; a photo's weights add up to its own."""
     sums, paths = draw.sample.sums, []
     for at, photo in enumerate(photos):
-        nodes = sums.membership[draw.sample.columns[draw.truth[photo]]].indices
+        nodes = sums.above(draw.sample.columns[draw.truth[photo]])
         nodes = nodes[np.argsort(sums.information[nodes], kind="stable")]
         gain = np.diff(sums.information[nodes], prepend=0.0)
         paths.append((np.full(len(nodes), at), nodes, draw.weight[photo] * gain / max(gain.sum(), 1e-9)))
@@ -600,8 +566,8 @@ class Sayable:
     def from_drawn(cls, numbers: ProbabilityNumbers, draw: Drawn) -> Sayable:
         sample, sums = draw.sample, draw.sample.sums
         p, border = sample.probabilities(numbers), len(sample.seen)
-        of_seen = sums(p, border)
-        of_unseen, gate = np.maximum(sums(p) - of_seen, 0), np.clip(p[:, :border].sum(axis=1), 1e-6, 1 - 1e-6)
+        of_seen, of_unseen = sums.parts(p)
+        gate = np.clip(p[:, :border].sum(axis=1), 1e-6, 1 - 1e-6)
         possible = (of_seen / gate[:, None] >= FLOOR) | (of_unseen / (1 - gate[:, None]) >= FLOOR)
         photo, node = np.nonzero(possible & sums.can_be_said)
         is_true = words_of(sample.hierarchy).are_true(sums.nodes[node], draw.truth[photo])

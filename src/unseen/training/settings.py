@@ -38,14 +38,12 @@ class CalibrateSettings:
 
     Args:
         holdout: Share of seen classes to hide.
-        candidates: Unseen classes that compete while the shift is chosen.
         harm: Points of accuracy that photos of seen classes may lose against the network alone.
         reach: Per cent of photos of hidden classes that must get their class first, whatever it costs; instead of harm.
         fresh: The network was not trained on these photos, however well it knows them.
     """
 
     holdout: Annotated[float, SHARE] = 0.2
-    candidates: str = "hops:2"
     harm: Annotated[float, POINTS] = 5.0
     reach: Annotated[float | None, POINTS] = None
     fresh: bool = False

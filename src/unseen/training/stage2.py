@@ -19,7 +19,7 @@ from contextlib import nullcontext
 from dataclasses import asdict, replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -39,9 +39,6 @@ from unseen.util.loop import TrainingLoop, load_checkpoint, save_checkpoint
 from unseen.util.processes import Processes, watch_workers
 from unseen.util.run import Run
 
-if TYPE_CHECKING:
-    from unseen.model import Model
-
 logger = logging.getLogger(__name__)
 
 LISTED = 100  # unreadable photos that a bundle names
@@ -49,7 +46,8 @@ BLOCK = 32  # steps of a file of frozen batches
 
 
 def finetune(
-    model: Model,
+    bundle: Bundle,
+    network: Network,
     photos: str | Path,
     settings: FinetuneSettings | None = None,
     *,
@@ -62,7 +60,8 @@ def finetune(
     """The bundle with a network f finetuned on photos of seen classes, under their predicted classifiers.
 
     Args:
-        model: Stays as it is, its network too.
+        bundle: Stays as it is.
+        network: The bundle's, which stays as it is, too.
         photos: Photos by class, DIR/<id or name>/*, or a folder of tar shards.
         settings: Epochs, learning rate and the like; by default the paper's.
         out: Where to save the bundle; checkpoints are kept beside it while it runs.
@@ -73,7 +72,7 @@ def finetune(
         run: Seed, device, workers, and whether to resume: continue an interrupted finetuning in `out`, or return the
             bundle of a finished one with the same settings.
     """
-    bundle, settings, run = model.bundle, settings or FinetuneSettings(), run or Run()
+    settings, run = settings or FinetuneSettings(), run or Run()
     if bundle.solution.projection.kind != "append1":
         raise UnseenError(
             f"{bundle.method} predicts no classifiers for the network's features, which stage 2 needs: "
@@ -92,16 +91,16 @@ def finetune(
         for message in photo_set.remarks:
             logger.info("%s", message)
         with Processes(run.device) as processes:
-            stage = Stage2(bundle, copy.deepcopy(model.network), photo_set, settings, run, processes, shared)
+            stage = Stage2(bundle, copy.deepcopy(network), photo_set, settings, run, processes, shared)
             stage.train()
             record = stage.record(photo_set)
             if record.unreadable:
                 first = record.unreadable_photos[0]
                 logger.warning("%s photos could not be read and were left out. %s", record.unreadable, first)
-            network = stage.network.eval()
+            trained = stage.network.eval()
             tuned = bundle.change(
-                network=replace(bundle.network, checksum=network.checksum, finetuned=True),
-                network_weights={name: tensor.numpy() for name, tensor in network.weights().items()},
+                network=replace(bundle.network, checksum=trained.checksum, finetuned=True),
+                network_weights={name: tensor.numpy() for name, tensor in trained.weights().items()},
                 log=bundle.log + run.records,
                 finetuning=record,
             )

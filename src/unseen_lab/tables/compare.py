@@ -11,7 +11,7 @@ import numpy as np
 
 from unseen import Bundle, Evaluation, Model
 from unseen.bundle import is_bundle
-from unseen.evaluation import RanksTable, evaluate, evaluate_lists
+from unseen.evaluation import RanksTable, evaluate_lists
 from unseen.methods import get_method, method_names
 from unseen.photos import list_photos
 from unseen_lab.authors import AUTHORS_LISTS
@@ -67,7 +67,7 @@ def measure(trainings: Trainings, row: Row, verdicts: bool = True) -> dict[str, 
         "by_class": {},
         "ranks": {},
     }
-    results = evaluate_lists(model, photos, [level.candidates(spec) for spec in LISTS], confidence=None)
+    results = evaluate_lists(model.bundle, photos, [level.candidates(spec) for spec in LISTS], confidence=None)
     for spec, result in zip(LISTS, results, strict=True):
         entry["ranks"][spec] = _ranks_of(result.table)
         entry[spec] = {"image": result.image, "class": result.class_}
@@ -77,7 +77,7 @@ def measure(trainings: Trainings, row: Row, verdicts: bool = True) -> dict[str, 
             entry["by_class"][spec] = {key: {id: row[key] for id, row in by_class.items()} for key in ("photos", *HITS)}
     if level.seen_val is not None:
         both = [photos, trainings.store(model, level.seen_val)]
-        result = evaluate(model, both, level.candidates(BOTH), confidence=None)
+        result = model.evaluate(both, level.candidates(BOTH), confidence=None)
         entry["ranks"][SEEN] = _ranks_of(result.table, result.table.seen)
         entry["generalised"] = result.generalised["class"] if result.generalised else None
     if verdicts:
@@ -97,7 +97,7 @@ def measure_verdicts(trainings: Trainings, row: Row) -> dict[str, Any] | None:
     if level.seen_train is None or level.seen_val is None or level.unseen is None:
         return None
     model = _calibrated(trainings, row)
-    results = {kind: evaluate(model, trainings.store(model, photos), "any", confidence=CONFIDENCE, prior="common")
+    results = {kind: model.evaluate(trainings.store(model, photos), "any", confidence=CONFIDENCE, prior="common")
                for kind, photos in (("unseen", level.unseen), ("seen", level.seen_val))}  # fmt: skip
     fields = ("verdict", "hierarchical", "verdict_curve", "reliability")
     return {

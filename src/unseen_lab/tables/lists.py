@@ -105,7 +105,7 @@ def measure_reliability(bundle: Bundle, new: NewClasses, draws: int) -> list[dic
             drawn = classes.shuffled(random)
             if len(drawn.ids) <= length:
                 continue
-            scorer = ListScorer(bundle, bundle.hierarchy.indices(drawn.ids[:length]), "cpu", UNIFORM)
+            scorer = ListScorer(bundle, bundle.hierarchy.indices(drawn.ids[:length]), UNIFORM)
             photos = np.concatenate(drawn.features[:length])
             truth = np.repeat(scorer.given, [len(part) for part in drawn.features[:length]])
             others = random.permutation(np.concatenate(drawn.features[length:]))[: len(photos)]
@@ -132,7 +132,7 @@ def score_all(
         rows = grown.hierarchy.indices(new.ids)
         scorer = Scorer(grown, np.sort(rows))
         scores = np.full((len(photos), len(grown)), -np.inf, np.float32)
-        scores[:, scorer.columns] = scorer.scores(photos, seen_shift=0.0)
+        scores[:, scorer.columns] = scorer.method_scores(photos)
         yield name, scores[:, rows]
     if taught:
         means = np.stack([entry.features.mean(axis=0) for entry in given.values()])

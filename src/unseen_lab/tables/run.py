@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from unseen import Bundle, Hierarchy, Model
-from unseen.evaluation import evaluate, evaluate_lists
+from unseen.evaluation import evaluate_lists
 from unseen.photos import Photo, list_classes, photos_in
 from unseen.util import write_atomically
 from unseen_lab.tables.levels import Recipe, Row, load_recipe
@@ -146,7 +146,7 @@ class Reproduction:
             return {"hidden": {"class": {"hit@1": held.hit_1, "hit@5": held.hit_5}}}
         model = trainings.model(row, seed)
         lists = [level.candidates(spec) for spec in recipe.candidates]
-        results = evaluate_lists(model, trainings.store(model, self._photos(recipe)), lists, ks=recipe.hits,
+        results = evaluate_lists(model.bundle, trainings.store(model, self._photos(recipe)), lists, ks=recipe.hits,
                                  processes=trainings.processes, photo_names=False,
                                  confidence=None if level.name == "paper" else 0.9)  # fmt: skip
         figures: dict[str, Any] = {}
@@ -224,11 +224,11 @@ class Reproduction:
         for row in [row for row in done if row in ANALYSED and level.unseen is not None]:
             model = trainings.model(row)
             unseen = trainings.store(model, level.unseen)
-            near = evaluate(model, unseen, level.candidates("all"), **options)
+            near = model.evaluate(unseen, level.candidates("all"), **options)
             result["by_distance"][row.label] = _by_distance(model.bundle, near.per_class)
             if level.seen_val is not None:
                 both = [unseen, trainings.store(model, level.seen_val)]
-                balance = evaluate(model, both, level.candidates("2-hops+1K"), **options)
+                balance = model.evaluate(both, level.candidates("2-hops+1K"), **options)
                 result["trade_off"][row.label] = _curve(balance.curve)
         if trainings.is_first:
             save_result(place, result)

@@ -101,7 +101,7 @@ def measure(training: Training, photos: Path, work: Path, ranks: Path) -> None:
                    TrainSettings(precision="fp16"), out=out, run=Run(seed=training.seed, resume=True),
                    **own).bundle  # fmt: skip
     model, store, found = Model(bundle), open_features(photos, lambda: network, cache=work / "features"), {}
-    for spec, result in zip(LISTS, evaluate_lists(model, store, LISTS, confidence=None), strict=True):
+    for spec, result in zip(LISTS, evaluate_lists(model.bundle, store, LISTS, confidence=None), strict=True):
         columns = {name: result.table[name].tolist() for name in ("class", "greater", "equal")}
         found[spec] = columns | {"class": [bundle.ids[row] for row in columns["class"]]}
     write_groups(model, set(store.classes()), ranks)

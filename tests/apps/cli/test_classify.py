@@ -46,7 +46,7 @@ def test_features_instead_of_photos(here, unseen):
     done = unseen("classify", "--features", "x.npy", "--bundle", "bundle", "-k", 2, "--json")
     assert done.code == 0, done.err
     assert [photo["photo"] for photo in done.json["photos"]] == ["row 0", "row 1"]
-    expected = [[label.id for label in answer] for answer in model.classify_features(features, k=2)]
+    expected = [[label.id for label in answer] for answer in model.answers(features, k=2)]
     assert [[label["id"] for label in photo["labels"]] for photo in done.json["photos"]] == expected
     assert unseen("classify").code == 2
     assert unseen("classify", "photo.png", "--features", "x.npy", *BUNDLE).code == 2
@@ -77,11 +77,9 @@ def test_for_people(here, unseen):
     assert "trained on" in done.out
 
 
-def test_candidates_and_shift(here, unseen):
+def test_candidates(here, unseen):
     done = unseen("classify", "photo.png", *BUNDLE, "--candidates", "classes.txt", "-k", 99, "--json")
     assert {label["id"] for label in done.json["photos"][0]["labels"]} == set(SEEN)
-    done = unseen("classify", "photo.png", *BUNDLE, "--seen-shift", 100, "-k", 3, "--json")
-    assert not any(label["seen"] for label in done.json["photos"][0]["labels"])
 
 
 def test_explanations_in_json(here, unseen):
@@ -97,8 +95,8 @@ def test_explanations_in_json(here, unseen):
         (("photo.png", "--bundle", "classes.txt"), "is not a bundle"),
         (("photo.png", *BUNDLE, "--candidates", "some"), "no candidates named 'some'"),
         (("photo.png", *BUNDLE, "--candidates", "hops:²"), "hops:N takes an integer of at least 1"),
-        (("photo.png", *BUNDLE, "--seen-shift", "nan"), "the seen shift must be a finite number, not nan"),
-        (("photo.png", *BUNDLE, "--seen-shift", "inf"), "the seen shift must be a finite number, not inf"),
+        (("photo.png", *BUNDLE, "--seen-share", "nan"), "seen_share must be a number between 0 and 1"),
+        (("photo.png", *BUNDLE, "--confidence", "1"), "confidence must be a number between 0 and 1"),
         (("photo.png", *BUNDLE, "--heatmap", "map.png"), "There is no heat map for"),
         (("photo.png", "other.png", *BUNDLE, "--heatmap", "map.png"), "--heatmap takes one photo, not 2"),
         (("*.bmp", *BUNDLE), "*.bmp: no file matches"),

@@ -2,23 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
-from safetensors import safe_open
-
-
-def test_torch(here, unseen):
-    options = ("--to", "torch", "--candidates", "classes.txt", "--out", "m.safetensors", "--json")
-    done = unseen("export", "bundle", *options)
-    assert done.code == 0
-    assert done.json | {"bytes": 0} == {
-        "out": "m.safetensors", "to": "torch", "classes": 6, "precision": "fp32", "bytes": 0, "last_layer": "head",
-        "bias": True,
-    }  # fmt: skip
-    with safe_open("m.safetensors", "pt") as file:
-        assert len(json.loads(file.metadata()["labels"])) == 6
 
 
 @pytest.mark.slow
@@ -32,9 +18,8 @@ def test_onnx_for_people(here, unseen):
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (("--to", "tflite"), "no export to 'tflite'; there are: onnx, torch, timm, web"),
-        (("--to", "timm"), "cli_networks:build is not a network of timm"),
-        (("--to", "torch", "--candidates", "none"), "no candidates named 'none'"),
+        (("--to", "tflite"), "no export to 'tflite'; there are: onnx, web"),
+        (("--to", "onnx", "--candidates", "none"), "no candidates named 'none'"),
     ],
 )
 def test_mistakes_are_one_line_and_exit_1(here, unseen, options, says):

@@ -217,7 +217,7 @@ def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
 
 def _option(field: Setting) -> inspect.Parameter:
     """The option for a field of a settings dataclass; a name of one letter makes a short one, -k."""
-    kind = Path if field.kind is Any else field.kind
+    kind = str if field.kind is Any else field.kind
     least = {"of at least 0": 0, "of at least 1": 1}.get(field.limit.words)
     names = ["-" + field.name] if len(field.name) == 1 else []
     option = Option(*names, help=field.help, min=least if kind is int else None)

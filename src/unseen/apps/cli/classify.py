@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,9 +14,10 @@ import typer
 from rich.table import Table
 from typer import Argument, Option
 
+from unseen.answers.ask import Ask
+from unseen.answers.prior import Prior
 from unseen.apps.cli import options
 from unseen.apps.cli.app import JsonFlag, command, emit, escaped, say, stdout, tell
-from unseen.naming.candidates import HELP
 from unseen.util.devices import quick_start
 from unseen.util.errors import UnseenError
 from unseen.util.names import list_some
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
     from unseen.answers.answer import Answer
     from unseen.answers.explain import Explanation
     from unseen.answers.probability import Verdict
-    from unseen.hierarchy.core import Hierarchy
     from unseen.model import Model
     from unseen.photos.reading import Source
 
@@ -32,10 +33,6 @@ if TYPE_CHECKING:
 
 
 NONE_SHOWN = 0.2  # from here on the command line mentions that a photo may show none of a list
-AMONG_HELP = (
-    "Choose among these names only, between commas or in a file, one per line, with their looks behind a tab. Names "
-    "that WordNet lacks become classes for this one call; 'crane (bird)' says which crane."
-)
 
 
 @command(
@@ -50,7 +47,6 @@ AMONG_HELP = (
     unseen classify 'photos/*.jpg' --candidates subtree:feline --json
     unseen classify photo.jpg --confidence 0.8
     unseen classify birds/ --prior species-here.csv
-    unseen classify holiday/ --level 7
     unseen classify photo.jpg --explain
     unseen classify photo.jpg --heatmap map.png
     unseen classify --features sounds.npy --bundle sounds
@@ -58,6 +54,7 @@ AMONG_HELP = (
     """,
 )
 def classify(
+    ask: Ask,
     photos: Annotated[
         list[str] | None,
         Argument(help="Photos, folders, quoted globs, LIST.txt, .parquet, .tar, URLs; - for stdin."),
@@ -71,14 +68,6 @@ def classify(
     column: Annotated[str | None, Option(help="The column of photos in a parquet file.")] = None,
     key: Annotated[str | None, Option(help="The column of their names.")] = None,
     bundle: Annotated[Path | None, Option(help="The bundle; the default one is made on first use.")] = None,
-    candidates: Annotated[str, Option(help=HELP)] = "any",
-    among: Annotated[str | None, Option(help=AMONG_HELP)] = None,
-    k: Annotated[int, Option("-k", min=1, help="How many labels a photo gets.")] = 5,
-    confidence: options.Confidence = 0.9,
-    prior: Annotated[str | None, Option(help=f"{options.PRIOR_HELP} By default the bundle's own, or common.")] = None,
-    bins: Annotated[Path | None, Option(help="A file of nodes, one per line: show how probable each is.")] = None,
-    level: Annotated[int | None, Option(min=0, help="Show how probable all nodes at this depth are.")] = None,
-    seen_shift: Annotated[float | None, Option(help="Rank by score, minus this for seen classes.")] = None,
     explain: Annotated[bool, Option("--explain", help="Show where the best label comes from.")] = False,
     heatmap: Annotated[Path | None, Option(help="Write the photo with what speaks for its best label.")] = None,
     trust_code: options.TrustCode = False,
@@ -93,38 +82,37 @@ def classify(
     if features is not None and heatmap is not None:
         raise UnseenError("--heatmap needs a photo: features do not say where in it they come from")
     if out is not None:
-        if features or explain or heatmap or bins or level is not None:
-            raise typer.BadParameter("--out takes no --features, --explain, --heatmap, --bins or --level")
-        settings = {"candidates": candidates, "seen_shift": seen_shift, "confidence": confidence, "prior": prior}
-        settings |= {"k": k, "engine": engine, "workers": workers or (0 if engine == "ray" else 1)}
+        if features or explain or heatmap:
+            raise typer.BadParameter("--out takes no --features, --explain or --heatmap")
         write_labels(
             lambda: read_arguments(photos or [], out, column, key),
             out,
-            lambda: prepare(bundle, device, trust_code, among, candidates),
+            lambda: prepare(bundle, device, trust_code, ask.among),
             json_,
-            **settings,
+            **vars(replace(ask, among=None)),
+            engine=engine,
+            workers=workers or (0 if engine == "ray" else 1),
         )
         return
     if workers or engine != "local":
         raise typer.BadParameter("--workers and --engine are for many photos: add --out FILE")
     with quick_start():
         from unseen.answers.answer import Answer, Unreadable
-        from unseen.answers.prior import Prior
 
         names, sources = read_arguments(photos or [], None, column, key)
         if heatmap is not None and len(sources) != 1:
             raise UnseenError(f"--heatmap takes one photo, not {len(sources)}: run the command for each of them")
-        model = prepare(bundle, device, trust_code, among, candidates)
-    nodes = chosen_nodes(model.bundle.hierarchy, bins, level)
+        model = prepare(bundle, device, trust_code, ask.among)
+    ask = replace(ask, among=None)
     if explain:
         model.bundle.make_method()  # or an error, before photos are read
     if features is None:
-        items = model.classify(sources, k, candidates, seen_shift, confidence, prior, show_progress=True)
+        items = list(model.stream(sources, **vars(ask), show_progress=True))
     else:
         from unseen.networks.folders import read_named_rows
 
         names, matrix = read_named_rows(features, model.bundle.network.checksum, lambda: model.network)
-        items = model.classify_features(matrix, k, candidates, seen_shift, confidence, prior)
+        items = model.answers(matrix, **vars(ask))
     named = list(zip(names, items, strict=True))
     answers = [(name, item) for name, item in named if isinstance(item, Answer)]
     unreadable = [{"photo": name, "why": item.why} for name, item in named if isinstance(item, Unreadable)]
@@ -136,16 +124,15 @@ def classify(
     result = {
         "photos": [
             {"photo": name}
-            | answer.as_dict()
-            | ({"bins": sum_bins(model.bundle.hierarchy, answer, nodes)} if nodes else {})
-            | ({"explanation": reasons[answer[0].id].as_dict()} if explain and answer else {})
+            | answer.to_dict()
+            | ({"explanation": reasons[answer[0].id].to_dict()} if explain and answer else {})
             for name, answer in answers
         ],
         "unreadable": unreadable,
-        "confidence": confidence,
-        **({"among": [item.as_dict() for item in model.listed]} if model.listed else {}),
-        "calibrated": seen_shift is None and (bool(model.listed) or model.bundle.calibration is not None),
-        "prior": str(model.prior if prior is None else Prior.read(prior, model.bundle.hierarchy)),
+        "confidence": ask.confidence,
+        **({"among": [item.to_dict() for item in model.listed]} if model.listed else {}),
+        "calibrated": bool(model.listed) or model.bundle.calibration is not None,
+        "prior": str(model.prior if ask.prior is None else Prior.read(ask.prior, model.bundle.hierarchy)),
     }
     emit(result, json_, lambda: _show(model, result, answers, reasons))
     model.prepare_next_start()
@@ -158,16 +145,12 @@ def end_with(readable: int, unreadable: Sequence[Any]) -> None:
         raise typer.Exit(3 if readable else 1)
 
 
-def prepare(bundle: Path | None, device: str, trust_code: bool, among: str | None, candidates: str) -> Model:
+def prepare(bundle: Path | None, device: str, trust_code: bool, among: str | None) -> Model:
     """The model, for a list of names if there is one; says what those mean that may mean something else."""
-    if among is not None and candidates != "any":
-        raise typer.BadParameter("--among and --candidates both say which classes compete: choose one")
     model = open_model(bundle, device, trust_code)
     if among is None:
         return model
-    from unseen.naming.reading import read_list
-
-    model = model.among(read_list(among))
+    model = model.among(among)
     for item in model.listed:
         if item.new or not item.certain:
             tell(item.note)
@@ -188,7 +171,7 @@ def write_labels(
         check_format(out)
         photos = list(zip(*find(), strict=True))
     done = label_photos(load(), photos, out, **settings, show_progress=True)
-    result = done.as_dict()
+    result = done.to_dict()
     for item in done.unreadable:
         show_unreadable(item.photo, item.why)
     before = f", {done.already:,} were there" if done.already else ""
@@ -198,39 +181,6 @@ def write_labels(
     line = f"{done.labelled:,} photos labelled in {escaped(done.out)}{before}{rate}."
     emit(result, json_, lambda: stdout.print(line))
     end_with(done.labelled + done.already, done.unreadable)
-
-
-def chosen_nodes(hierarchy: Hierarchy, bins: Path | None, level: int | None) -> list[str]:
-    """The ids of the nodes whose probabilities are asked for: those of a file, by id or name, or of a level."""
-    if bins is not None and level is not None:
-        raise UnseenError("--bins and --level both name the nodes to sum up: choose one")
-    if bins is not None:
-        return read_bins(bins, hierarchy)
-    if level is None:
-        return []
-    nodes = [id for id, depth in zip(hierarchy.ids, hierarchy.depths, strict=True) if depth == level]
-    if not nodes:
-        raise UnseenError(f"the hierarchy has no level {level}: it ends at {hierarchy.depth}")
-    return nodes
-
-
-def read_bins(path: Path, hierarchy: Hierarchy) -> list[str]:
-    from unseen.naming.meaning import find_class
-
-    try:
-        lines = [line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines()]
-    except (OSError, UnicodeDecodeError) as error:
-        raise UnseenError(f"{path}: cannot be read as UTF-8 text: {error}") from None
-    nodes = [find_class(line, hierarchy, prefer_first_name=True) for line in lines if line]
-    if not nodes:
-        raise UnseenError(f"{path}: names no node: write an id or a name on each line")
-    return list(dict.fromkeys(nodes))
-
-
-def sum_bins(hierarchy: Hierarchy, answer: Answer, nodes: list[str]) -> list[dict[str, Any]]:
-    """How probable each node is; most probable first."""
-    bins = [{"id": id, "name": hierarchy.name(id), "probability": answer.probability(id)} for id in nodes]
-    return sorted(bins, key=lambda item: -item["probability"])
 
 
 def open_model(bundle: Path | None, device: str, trust_code: bool = False) -> Model:
@@ -254,12 +204,8 @@ def read_arguments(
 
 
 def _show(model: Model, result: dict[str, Any], answers: Answers, reasons: dict[str, Explanation]) -> None:
-    for (name, answer), about in zip(answers, result["photos"], strict=True):
+    for name, answer in answers:
         show_answer(name, answer)
-        bins = about.get("bins", [])
-        probable = [item for item in bins if item["probability"] >= 0.005] or bins[:1]
-        if probable:
-            stdout.print("  " + ", ".join(f"{escaped(item['name'])} {item['probability']:.2f}" for item in probable))
     for reason in reasons.values():
         _show_explanation(model, reason)
     for item in result["unreadable"]:
@@ -347,9 +293,9 @@ def expect(
     needed. The estimate is too good for lists of very similar things, such as 25 small birds."""
     from unseen.answers.choice import expect
 
-    model = prepare(bundle, "cpu", trust_code, names, "any")
+    model = prepare(bundle, "cpu", trust_code, names)
     expected = expect(model.bundle, model.candidates())
-    result = expected.as_dict() | {"among": [item.as_dict() for item in model.listed]}
+    result = expected.to_dict() | {"among": [item.to_dict() for item in model.listed]}
 
     def show() -> None:
         stdout.print(str(expected), soft_wrap=True)
@@ -378,7 +324,7 @@ def demo(json_: JsonFlag = False) -> None:
     say(f"   {bundle.method}: {classes:,} classes, {len(bundle.seen):,} of them seen, in {escaped(model.bundle.path)}")
     samples = sample_photos()
     features = model.features(samples)
-    among_all, among_unseen = model.answers(features, 3), model.answers(features, 3, "unseen")
+    among_all, among_unseen = model.answers(features, 3), model.answers(features, 3, candidates="unseen")
     photos = list(zip([sample.name for sample in samples], among_all, among_unseen, strict=True))
     best = among_all[0].guesses[0]
     story = {
@@ -408,7 +354,7 @@ def demo(json_: JsonFlag = False) -> None:
         "seconds": round(time.monotonic() - started, 1),
         "story": story,
         "photos": [
-            {"photo": name} | answer.as_dict() | {"unseen": unseen.as_dict()["labels"]}
+            {"photo": name} | answer.to_dict() | {"unseen": unseen.to_dict()["labels"]}
             for name, answer, unseen in photos
         ],
     }

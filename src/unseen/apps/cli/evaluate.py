@@ -24,8 +24,7 @@ from unseen.util.names import list_some
     unseen evaluate calibrated --photos photos/unseen --candidates any --confidence 0.9
     unseen evaluate my-bundle --photos photos/unseen --candidates all --with-seen
     unseen evaluate my-bundle --photos photos/seen-val --candidates 2-hops --with-seen
-    unseen evaluate my-bundle --photos photos/unseen --photos photos/seen-val --candidates 2-hops+1K --seen-shift 0.5
-    unseen evaluate calibrated --photos photos/unseen --photos photos/seen-val --candidates 2-hops+1K --novelty auto
+    unseen evaluate my-bundle --photos photos/unseen --photos photos/seen-val --candidates 2-hops+1K
     unseen evaluate sounds --features hidden.npz --candidates unseen
     unseen evaluate my-bundle --photos labelled.txt --candidates unseen
     unseen evaluate my-bundle --photos photos/unseen --candidates hops:2 --ties pessimistic --json
@@ -42,10 +41,6 @@ def evaluate(
         str | None, Option(help=f"{HELP}. By default unseen; in your own hierarchy unseen&leaves.")
     ] = None,
     with_seen: Annotated[bool, Option(help="Add the seen classes to the candidates (+1K).")] = False,
-    seen_shift: Annotated[str | None, Option(help="Rank by score, minus this (or `auto`) for seen classes.")] = None,
-    novelty: Annotated[
-        str | None, Option(help="Also with a novelty detector: the confidence (or `auto`) that parts seen from unseen.")
-    ] = None,
     photos_of: Annotated[
         str, Option(help="Which photos count with --with-seen or +1K: unseen, seen, both; auto: those of the list.")
     ] = "auto",
@@ -83,9 +78,7 @@ def evaluate(
             workers=workers,
             processes=processes,
             with_seen=with_seen,
-            seen_shift=number_or_text(seen_shift),
             ties=ties,
-            novelty=number_or_text(novelty),
             photos_of=photos_of,
             confidence=confidence if verdicts else None,
             photo_names=table is not None,
@@ -95,15 +88,7 @@ def evaluate(
         if table is not None:
             result.table.save(table)
             tell(f"a row for each photo: {table}")
-        emit(result.as_dict(per_class), json_, lambda: _show(result, per_class))
-
-
-def number_or_text(typed: str | None) -> float | str | None:
-    """A number if it is one, else the text, such as `auto`."""
-    try:
-        return None if typed is None else float(typed)
-    except ValueError:
-        return typed
+        emit(result.to_dict(per_class), json_, lambda: _show(result, per_class))
 
 
 def _show(result, per_class: bool) -> None:
@@ -122,13 +107,6 @@ def _show(result, per_class: bool) -> None:
         show_line(
             f"generalised, over classes: seen {figures['seen']}, unseen {figures['unseen']}, "
             f"harmonic mean {figures['harmonic']}, AUSUC {figures['ausuc']}"
-        )
-    if result.novelty:
-        figures = result.novelty
-        show_line(
-            f"with a novelty detector at {figures['threshold']:.4g}, over classes: seen {figures['seen']}, unseen "
-            f"{figures['unseen']}, harmonic mean {figures['harmonic']}; recognised correctly: "
-            f"{figures['seen_told_rightly']} % of seen photos, {figures['unseen_told_rightly']} % of unseen ones"
         )
     if result.relation:
         parts = [f"{name} {row['hit@1']:.1f} ({row['classes']:,})" for name, row in result.relation.items()]
@@ -217,6 +195,6 @@ def features(
     ):
         if classes_there:
             tell(f"{list_some(classes_there)}: {what}")
-    result = built.as_dict()
+    result = built.to_dict()
     done = f"{built.photos:,} photos of {built.classes:,} classes in {escaped(out)}, {built.new:,} of them new"
     emit(result, json_, lambda: stdout.print(f"{done} ({result['photos_per_s']:,} photos/s)."))

@@ -91,8 +91,8 @@ def _taught(bundle: Bundle, nodes: Sequence[Node], photos: str, by_class: bool) 
     """The bundle with its new classes taught: one by all photos of a folder, several by a folder each."""
     model = load(bundle)
     if not by_class:
-        return teaching.teach(bundle, {nodes[0].id: read_one_class(model, photos)})
-    given = read_by_class(model, photos)
+        return teaching.teach(bundle, {nodes[0].id: read_one_class(model.network, photos)})
+    given = read_by_class(model.bundle, lambda: model.network, photos)
     strangers = sorted(set(given.photos) - {node.id for node in nodes})
     if strangers:
         raise UnseenError(f"{photos}: {', '.join(strangers[:5])} are not among the new classes: use `unseen teach`")
@@ -185,7 +185,7 @@ def teach(
         changed, given = teaching.forget(old, list(ids)), PhotosByClass()
         classes, new = len(ids), 0
     else:
-        given = read_by_class(model, source)
+        given = read_by_class(model.bundle, lambda: model.network, source)
         changed = teaching.teach(old, given.photos)
         classes, new = len(given.photos), count_photos(changed) - count_photos(old)
         mention_unused(given, new)

@@ -113,7 +113,7 @@ def suggest(
             tell(f"{name} is " + ("listed twice: kept once" if name == kept else f"the same class as {kept}: joined"))
     if out is not None:
         write_csv(placed, out)
-    result = {"out": str(out) if out else None, "classes": [item.as_dict() for item in placed]}
+    result = {"out": str(out) if out else None, "classes": [item.to_dict() for item in placed]}
     emit(result, json_, lambda: _show_suggestions(placed, out))
 
 

@@ -186,15 +186,13 @@ def bundle_facts(header: dict) -> dict[str, str]:
     "export",
     examples="""
     unseen export my-bundle --to onnx --out model.onnx
-    unseen export my-bundle --to torch --candidates subtree:feline --out felines.safetensors
-    unseen export my-bundle --to timm --out my-timm-model --half
     unseen export my-bundle --to web --out my-page
     """,
 )
 def export(
     bundle: options.Bundle,
-    to: Annotated[str, Option(help="onnx, torch, timm or web.")],
-    out: Annotated[Path, Option(help="The file to write; for timm and web, a folder.")],
+    to: Annotated[str, Option(help="onnx or web.")],
+    out: Annotated[Path, Option(help="The file to write; for web, a folder.")],
     candidates: Annotated[str, Option(help=f"Which classes: {HELP}")] = "any",
     half: Annotated[bool, Option("--half", help="Store weights as fp16; web always does.")] = False,
     trust_code: options.TrustCode = False,

@@ -202,7 +202,7 @@ def calibrate(
     """Calibrate probabilities and verdicts on photos of seen classes, some of which are hidden.
 
     The photos must not be those that the network was trained on: a few hundred of 20 classes or more.
-    Also chooses a seen-shift (calibrated stacking) and a novelty threshold, the paper's two ways."""
+    """
     model = load(bundle, trust_code=trust_code)
     model.bundle.check_output(out, overwrite)  # before photos are read
     record = model.calibrate(photos, settings)
@@ -235,12 +235,7 @@ def _show_calibrated(result: dict) -> None:
         [f"{row['confidence']:g}", *(_figure(row[kind][name]) for kind, name in kinds)] for row in effect["verdicts"]
     ]
     print_table(["confidence", *(f"{kind}: {name}" for kind, name in kinds)], rows)
-    stdout.print(
-        f"seen-shift {result['seen_shift']:.4g} (harmonic mean {result['harmonic_on_hidden']} on hidden classes, "
-        f"{result['harmonic_without']} without); novelty threshold {result['novelty_threshold']:.4f}, "
-        f"AUROC {result['novelty_auroc']}\n"
-        f"Use it: unseen classify photo.jpg --bundle {result['bundle']}"
-    )
+    stdout.print(f"Use it: unseen classify photo.jpg --bundle {result['bundle']}")
 
 
 def _figure(value: float | None) -> str:

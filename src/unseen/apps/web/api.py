@@ -98,7 +98,7 @@ def classify(
     classes = len(view.model.candidates(options.candidates))  # a wrong name is an error before any work begins
     named = ((file.filename or f"photo {number}", file) for number, file in enumerate(files, 1))
     photos, unreadable = service.look_at((escape_hidden(name)[:MAX_NAME], _read(file)) for name, file in named)
-    listed = [item.as_dict() for item in unreadable]
+    listed = [item.to_dict() for item in unreadable]
     if not photos:
         why = "; ".join(f"{item.photo}: {item.why}" for item in unreadable)
         raise Refused(422, f"No photo could be read. {why}", unreadable=listed)
@@ -291,6 +291,6 @@ def _ranking(view, classes: int, photos: list[dict], started: float, **more: Any
         "photos": photos,
         "unreadable": [],
         "forgotten": [],
-        "listed": [item.as_dict() for item in view.model.listed],
+        "listed": [item.to_dict() for item in view.model.listed],
         "seconds": round(time.perf_counter() - started, 4),
     } | more

@@ -183,7 +183,7 @@ class Service:
         try:
             photo = self._decode(name, data)
         except UnreadablePhoto as error:
-            unreadable = [Unreadable(name, error.why).as_dict()]
+            unreadable = [Unreadable(name, error.why).to_dict()]
             raise Refused(422, f"No photo could be read. {name}: {error.why}", unreadable=unreadable) from None
         return self._compute.submit(view.heatmaps, photo, ids).result()
 

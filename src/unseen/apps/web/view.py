@@ -44,7 +44,6 @@ class View:
         bundle = self.bundle
         return {
             "name": self.name,
-            "calibrated": bundle.calibration is not None,
             "method": bundle.method,
             "classes": int(bundle.is_class.sum()),
             "nodes": len(bundle),
@@ -100,7 +99,7 @@ class View:
         )
         places = self._places(features, options.candidates, watch) if watch else [[] for _ in answers]
         return [
-            answer.as_dict() | self._for_page(answer, watched) for answer, watched in zip(answers, places, strict=True)
+            answer.to_dict() | self._for_page(answer, watched) for answer, watched in zip(answers, places, strict=True)
         ]
 
     def _for_page(self, answer: Answer, watched: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -284,7 +283,7 @@ class View:
 
     def why(self, id: str, n: int) -> dict[str, Any]:
         """The explanation, and what is needed to draw it: every class that lies on one of its paths."""
-        reason = self.model.explain(id, n).as_dict()
+        reason = self.model.explain(id, n).to_dict()
         tree = self._tree([path for path in (reason["path"][::-1], *(n["path"] for n in reason["neighbours"])) if path])
         return (
             reason
