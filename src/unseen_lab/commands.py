@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument, Option
 
 from unseen import Run, UnseenError
-from unseen.apps.cli import Device, JsonFlag, Workers, command, emit, stdout
+from unseen.apps.cli import Device, JsonFlag, Workers, command, emit, print_table, stdout
 from unseen.methods import method_names
 from unseen.util import Processes, write_atomically
 from unseen_lab.tables.levels import (
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from unseen_lab.tables.trainings import Trainings
 
 logger = logging.getLogger("unseen.lab")  # below the logger that the command line shows
-WIDE = 10_000  # columns: no table is as wide
 
 
 @command(
@@ -99,7 +98,7 @@ def reproduce(
         raise UnseenError(f"--methods is for {EVERYDAY} and xlsa17, not for {table}")
     if table is None:
         result = {"report": write_report(out, report, pictures)}
-        emit(result, json_, lambda: _print(f"Report: {result['report']['markdown']}"))
+        emit(result, json_, lambda: stdout.print(f"Report: {result['report']['markdown']}"))
         return
     names = ORDER if table == "all" else (load_recipe(table).name,)
     rows = [] if methods is None else _rows(methods)
@@ -151,7 +150,7 @@ def _sources(photos: Path | None, out: Path, ranks: Path, json_: bool) -> None:
     made, page = parts(ranks), ranks.with_suffix(".md")
     if page.exists():
         write_atomically(page, fill(page.read_text(encoding="utf-8"), made).encode())
-    emit(made, json_, lambda: _print("\n\n".join(f"{name}\n{text}" for name, text in made.items())))
+    emit(made, json_, lambda: stdout.print("\n\n".join(f"{name}\n{text}" for name, text in made.items())))
 
 
 def _attribute_benchmarks(data: Path | None, methods: str | None, out: Path, device: str, json_: bool) -> None:
@@ -167,7 +166,7 @@ def _attribute_benchmarks(data: Path | None, methods: str | None, out: Path, dev
     def show() -> None:
         for dataset in result["datasets"]:
             _show(table_of(dataset))
-        _print(f"What the columns mean, and where the published figures come from: {page}")
+        stdout.print(f"What the columns mean, and where the published figures come from: {page}")
 
     emit(result, json_, show)
 
@@ -178,23 +177,17 @@ def _show_tables(result: dict) -> None:
     for saved in result["tables"].values():
         title = f"{saved['title']} ({saved['paper']}), level {saved['level']}"
         if "left_out" in saved:
-            _print(f"{title}: left out. {saved['left_out']}")
+            stdout.print(f"{title}: left out. {saved['left_out']}")
         for table in tables_of(saved):
             _show(table, title)
     if "report" in result:
-        _print(f"Report: {result['report']['markdown']}")
+        stdout.print(f"Report: {result['report']['markdown']}")
 
 
 def _show(table: Table, title: str = "") -> None:
-    """A table that is never cut: a narrow terminal wraps its lines, and --json has all figures."""
-    shown = table.console(title)
-    shown.width = stdout.measure(shown, options=stdout.options.update(max_width=WIDE)).maximum
-    stdout.print(shown, crop=False)
-
-
-def _print(text: str) -> None:
-    """A line that may name files."""
-    stdout.print(text, markup=False, highlight=False, soft_wrap=True)
+    """With a line for "@5" of its own below the name of the list."""
+    rows = [[cell.replace("**", "") for cell in row] for row in table.rows]
+    print_table([name.replace(" @", "\n@") for name in table.header], rows, title or None, table.words)
 
 
 @command(
@@ -308,4 +301,4 @@ def _show_comparison(rows: list[dict[str, Any]], average: str) -> None:
         _show(table(done, average))
     for row in rows:
         if "left_out" in row:
-            _print(f"{row['method']}: left out. {row['left_out']}")
+            stdout.print(f"{row['method']}: left out. {row['left_out']}")

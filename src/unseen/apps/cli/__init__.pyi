@@ -1,5 +1,6 @@
-from .app import JsonFlag, command, emit, main, stdout
+from .app import JsonFlag, command, main
 from .options import Device, Workers
+from .output import emit, print_table, stdout
 
 __all__ = [
     "Device",
@@ -8,5 +9,6 @@ __all__ = [
     "command",
     "emit",
     "main",
+    "print_table",
     "stdout",
 ]

@@ -36,11 +36,11 @@ def emit(result: dict[str, Any], as_json: bool, show: Callable[[], None] | None 
         show()
 
 
-def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], title: str | None = None) -> None:
-    """A table that is never cut: figures stand to the right of their names, and lines wider than a terminal wrap."""
-    table = Table(title=title, title_justify="left", show_header=any(header))
+def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], title: str | None = None, words: int = 1) -> None:
+    """A table that is never cut, however narrow the terminal; its first `words` columns are text, others figures."""
+    table = Table(title=title, title_justify="left")
     for column, name in enumerate(header):
-        table.add_column(name, justify="right" if column else "left", no_wrap=True)
+        table.add_column(name, justify="left" if column < words else "right", no_wrap=True)
     for row in rows:
         table.add_row(*row)
     table.width = stdout.measure(table, options=stdout.options.update(max_width=10_000)).maximum

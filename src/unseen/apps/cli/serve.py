@@ -10,7 +10,9 @@ from typing import Annotated
 from typer import Argument, Option
 
 from unseen.apps.cli import options
-from unseen.apps.cli.app import JsonFlag, command, emit, say, stdout
+from unseen.apps.cli.app import JsonFlag, command
+from unseen.apps.cli.output import emit, stderr, stdout
+from unseen.model import load
 from unseen.util.errors import UnseenError
 from unseen.util.names import how_to_install
 
@@ -48,18 +50,15 @@ def serve(
         from unseen.apps.web.service import Service
     except ModuleNotFoundError as error:
         raise UnseenError(f"{error.name} is not installed: {how_to_install('web')}") from None
-    from unseen.model import load
 
     check_token(os.environ.get("UNSEEN_TOKEN") if token is None else token)  # an empty one serves nobody openly
     bound = bind(host, port)  # first, since loading takes longer than finding out that the port is taken
     address = address_of(bound, host)
     if not is_loopback(host) and token is None:
         more = "" if read_only else " They can also add classes and save bundles, unless you start it with --read-only."
-        say(
-            "[bold red]Anyone who reaches this machine can use the page[/bold red]: there is no password. "
-            f"Set one with --token or UNSEEN_TOKEN.{more}"
-        )
-    say("Loading the network and the classifiers ...")
+        stderr.print("Anyone who reaches this machine can use the page:", style="bold red", end=" ")
+        stderr.print(f"there is no password. Set one with --token or UNSEEN_TOKEN.{more}")
+    stderr.print("Loading the network and the classifiers ...")
     name = "default" if bundle is None else bundle.resolve().name
     service = Service(load(bundle, device=device, trust_code=trust_code), name, save_folder, read_only)
     service.warm_up()
@@ -73,10 +72,10 @@ def serve(
 
     run(create_app(service, host, allow_host or [], token), bound, ready)
     service.close()
-    say("The server has stopped.")
+    stderr.print("The server has stopped.")
 
 
 def _show(address: str, info: dict) -> None:
     what = f"{info['name']}: {info['method']}, {info['classes']:,} classes, {info['seen']:,} of them seen by "
-    stdout.print(f"  {what}{info['network']}", markup=False, highlight=False)
-    stdout.print(f"The page is at [bold]{address}[/bold]   (press Ctrl-C to stop)", highlight=False)
+    stdout.print(f"  {what}{info['network']}")
+    stdout.print(f"The page is at {address}   (press Ctrl-C to stop)")
