@@ -32,7 +32,7 @@ class NameIndex:
     def __init__(self, lemmas: Sequence[tuple[str, ...]]):
         text = _fold("\n".join("\n".join(synonyms) for synonyms in lemmas))
         self._names = re.sub(r" *\n *", "\n", re.sub(r"[^\S\n]+", " ", text)).strip(" ").split("\n")
-        self._owners = [(place, row) for row, synonyms in enumerate(lemmas) for place in range(len(synonyms))]
+        self._owners = [(position, row) for row, names in enumerate(lemmas) for position in range(len(names))]
 
     @cached_property
     def _ends(self) -> tuple[dict[str, int], dict[str, int]]:

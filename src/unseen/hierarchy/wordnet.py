@@ -87,8 +87,8 @@ def wordnet_rows(ids: Sequence[str]) -> np.ndarray:
     digits = letters[:, 1:9].astype(np.int64) - ord("0")
     looks_like_one = (letters[:, 0] == ord("n")) & ((digits >= 0) & (digits < 10)).all(axis=1) & (letters[:, 9] == 0)
     numbers, offsets = digits @ 10 ** np.arange(7, -1, -1), _offsets()
-    place = np.minimum(np.searchsorted(offsets, numbers), len(offsets) - 1)
-    return np.where(looks_like_one & (offsets[place] == numbers), place, -1)
+    rows = np.minimum(np.searchsorted(offsets, numbers), len(offsets) - 1)
+    return np.where(looks_like_one & (offsets[rows] == numbers), rows, -1)
 
 
 def has_wordnet_ids(hierarchy: Hierarchy) -> bool:

@@ -170,7 +170,7 @@ class SenseFinder:
                 + HINT * np.array([self.kinship(id, hinted) for id in ids])
             )
             order = np.argsort(-worth, kind="stable")
-            ids, close = [ids[place] for place in order], bool(worth[order[0]] - worth[order[1]] < CLOSE and not hint)
+            ids, close = [ids[at] for at in order], bool(worth[order[0]] - worth[order[1]] < CLOSE and not hint)
         above = Counter(parent.name for id in ids for parent in self.parents(id)[:1])
         others = [self._meaning(id, above) for id in ids[1:] if id in self._physical][:MENTIONED]
         parents, definition = self.parents(ids[0]), self.of(ids[0]).definition(ids[0])
@@ -199,9 +199,9 @@ class SenseFinder:
     def kinship(self, id: str, others: Sequence[str], likely: np.ndarray | None = None) -> float:
         """How specific the lowest node above both is, for the best of the other senses."""
         above, best = self._up(id), 0.0
-        for place, other in enumerate(others):
+        for at, other in enumerate(others):
             specific = max((self._specific[node] for node in above & self._up(other)), default=0.0)
-            best = max(best, specific + (0.0 if likely is None else float(likely[place])))
+            best = max(best, specific + (0.0 if likely is None else float(likely[at])))
         return best
 
     def _up(self, id: str) -> frozenset[str]:

@@ -149,21 +149,21 @@ class Atlas:
         upwards = normalise_rows(vectors @ self._up)
         all_vectors, all_shares = vectors.sum(axis=0), shares.sum(axis=0)  # the others' are these less its own
         listed = []
-        for place, head in enumerate(heads):
+        for at, head in enumerate(heads):
             senses = np.array([self.graph.index(id) for id in head.ids if id in self.graph], np.int64)
-            rows = self._pool(likeness[place], senses)
+            rows = self._pool(likeness[at], senses)
             is_head = np.isin(rows, senses)
             company, region = np.zeros(len(rows)), np.zeros(len(rows))
             if len(names) > 1:
-                company = self._means[rows] @ normalise_rows((all_vectors - vectors[place])[None])[0]
-                share = np.maximum(all_shares - shares[place], 0) / (len(names) - 1)
+                company = self._means[rows] @ normalise_rows((all_vectors - vectors[at])[None])[0]
+                share = np.maximum(all_shares - shares[at], 0) / (len(names) - 1)
                 lift = np.log((share + CHANCE) / chance)
                 ways = self._above[rows]
                 region = ways @ lift / np.asarray(ways.sum(axis=1)).ravel()
             facts = {
-                "likeness": likeness[place, rows],
-                "parenthood": self._means[rows] @ upwards[place],
-                "children": [self._children_likeness(likeness[place], row) for row in rows],
+                "likeness": likeness[at, rows],
+                "parenthood": self._means[rows] @ upwards[at],
+                "children": [self._children_likeness(likeness[at], row) for row in rows],
                 "head": is_head & (not head.compound),
                 "compound": is_head & head.compound,
                 "photos": self._photos[rows],

@@ -61,7 +61,7 @@ class LookEncodings:
         embedded[unchanged_rows(hierarchy, rows) < 0] = -1  # where the user means something else by the id
         matrix = np.zeros((len(rows), self.dim), np.float32)
         matrix[embedded >= 0] = self._codes[embedded[embedded >= 0]] * self._scale
-        written = [place for place, text in enumerate(texts) if text]
+        written = [at for at, text in enumerate(texts) if text]
         if written:
             matrix[written] = self.encode_texts([text for text in texts if text])
         described = embedded >= 0
@@ -124,10 +124,10 @@ def _means_below(hierarchy: Hierarchy, matrix: np.ndarray, described: np.ndarray
     above = (paths.distances(np.flatnonzero(described), (hierarchy.parent_ptr, hierarchy.parent_idx)) > 0) & ~described
     kept = above[parent] & (above[child] | described[child])
     child, parent, ones = child[kept], parent[kept], np.ones(int(kept.sum()), np.float32)
-    place = np.cumsum(above) - 1
+    position = np.cumsum(above) - 1  # of an undescribed class among them
     direct, count = described[child], int(above.sum())
-    step = csr_array((ones[~direct], (place[parent[~direct]], place[child[~direct]])), shape=(count, count))
-    level = csr_array((ones[direct], (place[parent[direct]], child[direct])), shape=(count, len(matrix))) @ matrix
+    step = csr_array((ones[~direct], (position[parent[~direct]], position[child[~direct]])), shape=(count, count))
+    level = csr_array((ones[direct], (position[parent[direct]], child[direct])), shape=(count, len(matrix))) @ matrix
     total = level.copy()
     while level.any():
         level = step @ level

@@ -162,7 +162,7 @@ class MiniLM:
         tokens = [encoding.ids for encoding in self._tokenizer.encode_batch(list(texts))]
         rows = np.empty((len(tokens), WIDTH), np.float32)
         for batch in _batches([len(ids) for ids in tokens]):
-            rows[batch] = self._read([tokens[place] for place in batch])
+            rows[batch] = self._read([tokens[at] for at in batch])
         return rows
 
     def _read(self, tokens: Sequence[Sequence[int]]) -> np.ndarray:
@@ -219,10 +219,10 @@ def _erf(x: np.ndarray) -> np.ndarray:
 
 
 def _batches(lengths: Sequence[int]) -> list[list[int]]:
-    """Places of sentences, short ones first, so that those of a batch need little padding."""
+    """The positions of the sentences, short ones first, so that a batch needs little padding."""
     batches: list[list[int]] = [[]]
-    for place in sorted(range(len(lengths)), key=lengths.__getitem__):
-        if batches[-1] and (len(batches[-1]) + 1) * lengths[place] > BATCH_TOKENS:
+    for at in sorted(range(len(lengths)), key=lengths.__getitem__):
+        if batches[-1] and (len(batches[-1]) + 1) * lengths[at] > BATCH_TOKENS:
             batches.append([])
-        batches[-1].append(place)
+        batches[-1].append(at)
     return [batch for batch in batches if batch]

@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-from rich.tree import Tree
 from typer import Argument, Option
 
-from unseen.apps.cli.app import JsonFlag, command, command_group, emit, escaped, say, show_facts, stdout, tell
+from unseen.apps.cli.app import JsonFlag, command, command_group
+from unseen.apps.cli.output import emit, print_facts, stderr, stdout
+from unseen.data import imagenet_1k
+from unseen.hierarchy.core import Hierarchy
+from unseen.hierarchy.search import close_matches, did_you_mean
+from unseen.naming.check import check_up
+from unseen.naming.meaning import find_class
+from unseen.naming.reading import read_ids, read_names
+from unseen.util.devices import uncollected
 from unseen.util.errors import UnseenError
+from unseen.util.files import write_atomically
 from unseen.util.names import list_some
 from unseen.util.safe_text import to_csv, visible
+from unseen.vectors.class_vectors import find_coverage, load_vectors
+from unseen.vectors.looks import find_look
 
 DEEP = 100  # levels; WordNet's nouns have 18, so more are likely a mistake
 SHOWN = 20  # classes that are listed one by one
@@ -36,55 +47,48 @@ def check(
     json_: JsonFlag = False,
 ) -> None:
     """Check a hierarchy before training: its shape, which names have vectors, how far classes are from seen ones."""
-    from unseen.data import imagenet_1k
-    from unseen.hierarchy.core import Hierarchy
-    from unseen.naming.check import check_up
-    from unseen.naming.reading import read_ids
-    from unseen.util.devices import uncollected
-    from unseen.vectors.class_vectors import find_coverage, load_vectors
-
     with uncollected():
         hierarchy = Hierarchy.load(file)
-        if hierarchy.depth > DEEP:
-            tell(f"{file} is {hierarchy.depth:,} levels deep: is it a chain by mistake? Memory grows with each level.")
+        depth = hierarchy.depth
+        if depth > DEEP:
+            stderr.print(f"{file} is {depth:,} levels deep: is it a chain by mistake? Memory grows with each level.")
         seen = read_ids(classes) if classes else imagenet_1k()
         result = {"file": file} | check_up(hierarchy, seen, find_coverage(hierarchy, load_vectors(vectors)))
         emit(result, json_, lambda: _show_check(result, hierarchy))
 
 
-def _show_check(result: dict, hierarchy) -> None:
-    roots = ", ".join(f"{root['name']} ({root['id']})" for root in result["some_roots"])
-    hops = ", ".join(f"{'not connected' if d < 0 else d}: {n:,}" for d, n in result["hops"].items())
-    guesses, missing = result["guesswork"], result["seen_missing"]
+def _show_check(result: dict[str, Any], hierarchy: Hierarchy) -> None:
+    def some(ids: Sequence[str]) -> str:
+        listed = ", ".join(f"{hierarchy.name(id)} ({id})" for id in ids[:5])
+        return f"{len(ids):,}: {listed}{', ...' if len(ids) > 5 else ''}" if ids else "none"
+
+    guesses, missing, present = result["guesswork"], result["seen_missing"], result["seen_present"]
+    lacks = f": {list_some(missing)} (train: --skip-missing)" if missing else ""
     restated = f"{result['already_there']:,} row{' restates' if result['already_there'] == 1 else 's restate'}"
+    hops = ", ".join(f"{'not connected' if d < 0 else d}: {n:,}" for d, n in result["hops"].items())
+    only_own = result["own"] < result["nodes"]
     facts = {
         "classes": f"{result['nodes']:,}, {result['edges']:,} edges, {result['leaves']:,} leaves",
-        "roots": f"{result['roots']:,}: {roots}{', ...' if result['roots'] > 5 else ''}",
+        "roots": some(hierarchy.roots),
         "depth": str(result["depth"]),
-        "orphans": _some(result["orphans"], hierarchy) or "none",
+        "orphans": some(result["orphans"]),
         "cycles": "none (a cycle would have been an error)",
-        "seen classes": f"{result['seen_present']:,} here, {len(missing):,} missing"
-        + (f": {list_some(missing)} (train: --skip-missing)" if missing else ""),
-        "own classes": f"{result['own']:,}; {restated} what is there" if result["own"] < result["nodes"] else "all",
-        "without vector": _some(result["without_vector"], hierarchy) or "none",
+        "seen classes": f"{present:,} here, {len(missing):,} missing{lacks}",
+        "own classes": f"{result['own']:,}; {restated} what is there" if only_own else "all",
+        "without vector": some(result["without_vector"]),
         "hops to a seen class": hops,
         "guesswork": f"{len(guesses):,} class{'es' * (len(guesses) > 1)}" if guesses else "none",
     }
-    show_facts(result["file"], facts)
-    shown = list(result["distance"] if result["own"] < result["nodes"] else guesses)
+    print_facts(result["file"], facts)
+    shown = list(result["distance"] if only_own else guesses)
     for id in shown[:SHOWN]:
         hops = result["distance"][id]
         why = f"guesswork: {guesses[id]}" if id in guesses else f"{hops} hop{'s' * (hops != 1)} from a seen class"
-        stdout.print(f"  {hierarchy.name(id)} ({id}): {why}", markup=False, highlight=False)
+        stdout.print(f"  {hierarchy.name(id)} ({id}): {why}")
     if len(shown) > SHOWN:
         stdout.print(f"  ... and {len(shown) - SHOWN:,} more: see --json")
-    if not result["seen_present"]:
-        say("[red]None of the network's classes is in this hierarchy[/red]: training needs some. Do the ids match?")
-
-
-def _some(ids: list[str], hierarchy) -> str:
-    shown = ", ".join(f"{hierarchy.name(i)} ({i})" for i in ids[:5])
-    return f"{len(ids):,}: {shown}{', ...' if len(ids) > 5 else ''}" if ids else ""
+    if not present:
+        stderr.print("None of the network's classes is in this hierarchy: training needs some. Do the ids match?")
 
 
 @command(
@@ -101,37 +105,36 @@ def suggest(
     json_: JsonFlag = False,
 ) -> None:
     """Find a place in WordNet for names that come without a hierarchy. The CSV is a proposal: check it first."""
-    from unseen.naming.placing import suggest as place
-    from unseen.naming.placing import write_csv
-    from unseen.naming.reading import read_names
+    from unseen.naming import placing  # with scipy, which the other commands do not need
 
     entries = read_names(names)
-    placed = place([name for name, _ in entries], looks=dict(entries))
-    for item in placed:
+    suggestions = placing.suggest([name for name, _ in entries], looks=dict(entries))
+    for item in suggestions:
+        kept = item.name.split("|")[0]
         for name in item.dropped:
-            kept = item.name.split("|")[0]
-            tell(f"{name} is " + ("listed twice: kept once" if name == kept else f"the same class as {kept}: joined"))
+            why = "listed twice: kept once" if name == kept else f"the same class as {kept}: joined"
+            stderr.print(f"{name} is {why}")
     if out is not None:
-        write_csv(placed, out)
-    result = {"out": str(out) if out else None, "classes": [item.to_dict() for item in placed]}
-    emit(result, json_, lambda: _show_suggestions(placed, out))
+        placing.write_csv(suggestions, out)
+    result = {"out": str(out) if out else None, "classes": [item.to_dict() for item in suggestions]}
+    emit(result, json_, lambda: _show_suggestions(suggestions, out))
 
 
-def _show_suggestions(placed, out: Path | None) -> None:
-    for item in placed:
-        state = "is in WordNet" if item.known else "new class" if item.parent else "[red]no place found[/red]"
-        stdout.print(f"[bold]{escaped(item.name)}[/bold] ({escaped(item.id)}): {state}", highlight=False)
+def _show_suggestions(suggestions: Sequence[Any], out: Path | None) -> None:
+    for item in suggestions:
+        state = "is in WordNet" if item.known else "new class" if item.parent else "no place found"
+        stdout.print(f"{item.name} ({item.id}): {state}")
         if item.known:
-            lines = [f"  {item.definition}", *(f"  or {sense.id} {sense.definition}" for sense in item.others)]
+            lines = [item.definition, *(f"or {sense.id} {sense.definition}" for sense in item.others)]
         else:
-            lines = [f"  {p.score:4.0%}  {p.sense.id} {p.sense.name}: {p.sense.definition}" for p in item.places]
+            lines = [f"{p.score:4.0%}  {p.sense.id} {p.sense.name}: {p.sense.definition}" for p in item.places]
         for line in lines:
-            stdout.print(line, markup=False, highlight=False, soft_wrap=True)
-    doubtful = [item.name for item in placed if item.check]
+            stdout.print(f"  {line}")
+    doubtful = [item.name for item in suggestions if item.check]
     if doubtful:
-        stdout.print(f"To check: {escaped(list_some(doubtful, 10))}", highlight=False, soft_wrap=True)
+        stdout.print(f"To check: {list_some(doubtful, 10)}")
     if out is not None:
-        stdout.print(f"Check {escaped(out)}, then run: unseen hierarchy check imagenet+{escaped(out)}")
+        stdout.print(f"Check {out}, then run: unseen hierarchy check imagenet+{out}")
 
 
 @command(
@@ -150,9 +153,6 @@ def find(
     json_: JsonFlag = False,
 ) -> None:
     """Look a word up: the ids of the classes that it may mean, with their definitions."""
-    from unseen.hierarchy.core import Hierarchy
-    from unseen.hierarchy.search import close_matches, did_you_mean
-
     hierarchy = Hierarchy.load(source)
     senses = hierarchy.search(word, limit)
     if not senses:
@@ -170,12 +170,11 @@ def find(
     emit({"word": word, "hierarchy": source, "classes": classes}, json_, lambda: _show_found(classes))
 
 
-def _show_found(classes: list[dict]) -> None:
+def _show_found(classes: Sequence[dict[str, Any]]) -> None:
     for item in classes:
         above = ", ".join(parent["name"] for parent in item["parents"])
         text = ": ".join(filter(None, (", ".join(item["names"]), item["definition"])))
-        under = escaped(f"  (under {above})") if above else ""
-        stdout.print(f"[bold]{escaped(item['id'])}[/bold] {escaped(text)}[dim]{under}[/dim]", highlight=False)
+        stdout.print(f"{item['id']} {text}{f'  (under {above})' if above else ''}")
 
 
 @command(
@@ -194,17 +193,19 @@ def show(
     json_: JsonFlag = False,
 ) -> None:
     """Draw a branch of a hierarchy: a class, what it looks like, what is above it, and the tree of what is below."""
-    from unseen.hierarchy.core import Hierarchy
-    from unseen.naming.meaning import find_class
-    from unseen.vectors.looks import find_look
-
     hierarchy = Hierarchy.load(source)
     id = find_class(id, hierarchy)
-    branch = _branch(hierarchy, id, depth)
     above = [{"id": up, "name": hierarchy.name(up)} for up in hierarchy.path_to_root(id)[1:]]
-    result = {"hierarchy": source, "above": above, "branch": branch, "below": len(hierarchy.descendants(id))}
     look, definition = find_look(hierarchy, id), hierarchy.definition(id)
-    result |= {"definition": definition, "looks": look.text if look else "", "looks_of": look.id if look else None}
+    result = {
+        "hierarchy": source,
+        "above": above,
+        "branch": _branch(hierarchy, id, depth),
+        "below": len(hierarchy.descendants(id)),
+        "definition": definition,
+        "looks": look.text if look else "",
+        "looks_of": look.id if look else None,
+    }
     note = f": {definition}" if definition else ""
     if look:
         whose = "" if look.id == id else f" (as {hierarchy.name(look.id)}, {look.id}, which is below it)"
@@ -212,26 +213,31 @@ def show(
     emit(result, json_, lambda: _draw(result, note))
 
 
-def _branch(hierarchy, id: str, depth: int) -> dict:
+def _branch(hierarchy: Hierarchy, id: str, depth: int) -> dict[str, Any]:
     """A class and what is below it, `depth` levels deep; `more` counts the children that are left out."""
     children = sorted(hierarchy.children(id), key=lambda child: hierarchy.name(child).lower())
     below = [_branch(hierarchy, child, depth - 1) for child in children] if depth else []
     return {"id": id, "name": hierarchy.name(id), "children": below, "more": 0 if depth else len(children)}
 
 
-def _draw(result: dict, note: str) -> None:
-    above, branch = result["above"], result["branch"]
-    if above:
-        stdout.print(f"[dim]{escaped(' > '.join(up['name'] for up in reversed(above)))}[/dim]", highlight=False)
-    stdout.print(_tree(branch, escaped(note)), highlight=False)
-    stdout.print(f"{result['below']:,} classes below {escaped(branch['name'])}", highlight=False)
+def _draw(result: dict[str, Any], note: str) -> None:
+    if result["above"]:
+        stdout.print(" > ".join(up["name"] for up in reversed(result["above"])))
+    stdout.print(_label(result["branch"]) + note)
+    for line in _lines_below(result["branch"]):
+        stdout.print(line)
+    stdout.print(f"{result['below']:,} classes below {result['branch']['name']}")
 
 
-def _tree(branch: dict, note: str = "") -> Tree:
-    more = f" [dim]+{branch['more']}[/dim]" if branch["more"] else ""
-    tree = Tree(f"[bold]{escaped(branch['name'])}[/bold] {escaped(branch['id'])}{more}{note}")
-    tree.children = [_tree(child) for child in branch["children"]]
-    return tree
+def _label(branch: dict[str, Any]) -> str:
+    return f"{branch['name']} {branch['id']}" + (f" +{branch['more']}" if branch["more"] else "")
+
+
+def _lines_below(branch: dict[str, Any], indent: str = "") -> Iterator[str]:
+    for child in branch["children"]:
+        is_last = child is branch["children"][-1]
+        yield f"{indent}{'└── ' if is_last else '├── '}{_label(child)}"
+        yield from _lines_below(child, indent + ("    " if is_last else "│   "))
 
 
 @command(
@@ -251,10 +257,6 @@ def export(
     json_: JsonFlag = False,
 ) -> None:
     """Write a hierarchy as a CSV of ids, names, parents and definitions, which `--hierarchy FILE` reads again."""
-    from unseen.hierarchy.core import Hierarchy
-    from unseen.naming.meaning import find_class
-    from unseen.util.files import write_atomically
-
     if json_ and out is None:
         raise UnseenError("--json needs --out FILE: standard output holds either the table or the JSON object")
     if out is not None and out.exists() and not overwrite:
@@ -269,10 +271,10 @@ def export(
         return
     write_atomically(out, table.encode())
     result = {"out": str(out), "hierarchy": source, "classes": len(hierarchy), "edges": len(hierarchy.parent_idx)}
-    emit(result, json_, lambda: stdout.print(f"{escaped(out)}: {len(hierarchy):,} classes", highlight=False))
+    emit(result, json_, lambda: stdout.print(f"{out}: {len(hierarchy):,} classes"))
 
 
-def _table(hierarchy) -> str:
+def _table(hierarchy: Hierarchy) -> str:
     own = hierarchy.own_looks  # the glossary's are found by id again
     rows = [("id", "name", "parent", "definition", *(["looks"] if own else []))]
     for id, lemmas in zip(hierarchy.ids, hierarchy.lemmas, strict=True):
