@@ -75,7 +75,6 @@ QUICK: dict[str, list[str]] = {
         f"classify one.png {SMALL} --candidates six.txt -k 9 --json",
         f"classify one.png {SMALL} --among names.txt --json",
         f"classify one.png {SMALL} --explain -k 1 --json",
-        f"classify one.png {SMALL} --level 3 -k 1 --json",
         f"classify one.png {SMALL} --prior weights.csv -k 2 --json",
         "classify --features some.npy --bundle linear -k 3 --json",
         f"classify labelled/unseen --out labels.csv {SMALL} -k 2 --json",
@@ -94,7 +93,7 @@ QUICK: dict[str, list[str]] = {
     ],
     "calibrate": [
         "calibrate linear --photos seen.npz --fresh --out calibrated --json",
-        "calibrate linear --photos seen.npz --fresh --harm 2 --holdout 0.3 --candidates any --out other --json",
+        "calibrate linear --photos seen.npz --fresh --harm 2 --holdout 0.3 --out other --json",
         "classify --features some.npy --bundle calibrated -k 2 --json",
         "evaluate calibrated --features all.npz --candidates any --photos-of both --json",
     ],
@@ -130,10 +129,6 @@ QUICK: dict[str, list[str]] = {
     "hierarchy-export": [
         "hierarchy export --hierarchy tree.csv --out copy.csv --json",
         "hierarchy export --hierarchy tree.csv --below equine",
-    ],
-    "export": [
-        "export photos --to torch --trust-code --candidates six.txt --out model.safetensors --json",
-        "export linear --to torch --half --out linear.safetensors --json",
     ],
     "info": ["info linear --json", "info photos --json", "info dgp --json", "info calibrated --json"],
     "compare": ["compare --ranks ranks.csv.gz --json"],
