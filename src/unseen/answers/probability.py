@@ -186,6 +186,7 @@ class NodeSums:
         is_candidate = np.zeros(len(hierarchy), bool)
         is_candidate[self.candidates] = True
         self.sizes = np.bincount(named[is_candidate[node]], minlength=len(hierarchy))[self.nodes]  # c(v), V
+        self._below: dict[int, np.ndarray] = {}
         texts = (hierarchy.ids, hierarchy.names, words_of(hierarchy).says)
         self.ids, self.names, self.says = (np.array([text[row] for row in self.nodes], object) for text in texts)  # V
 
@@ -205,11 +206,15 @@ class NodeSums:
         same = np.flatnonzero(self._groups == self._groups[node])
         if len(same) == 1:
             return node
-        lower, ancestor, _ = self.hierarchy.ancestor_pairs()
-        own = np.zeros(len(self.hierarchy), probabilities.dtype)
-        own[self.rows] = probabilities
-        below = [lower[ancestor == self.nodes[one]] for one in same]
-        return int(same[max(range(len(same)), key=lambda at: (own[below[at]].sum(), len(below[at])))])
+        below = [self._classes_below(int(one)) for one in same]
+        return int(same[max(range(len(same)), key=lambda at: (probabilities[below[at]].sum(), len(below[at])))])
+
+    def _classes_below(self, node: int) -> np.ndarray:
+        """The columns of the classes at or below a node itself, whatever it is called."""
+        if node not in self._below:
+            lower, ancestor, _ = self.hierarchy.ancestor_pairs()
+            self._below[node] = np.flatnonzero(np.isin(self.rows, lower[ancestor == self.nodes[node]]))
+        return self._below[node]
 
     @cached_property
     def _by_class(self) -> tuple[np.ndarray, np.ndarray]:
@@ -288,8 +293,20 @@ class NodeProbabilities:
 
     def __init__(self, sums: NodeSums, masses: np.ndarray):
         kept = np.flatnonzero(masses >= self.LEAST)
-        kept = kept[np.argsort(-masses[kept], kind="stable")]
-        self.ids, self.names, self.says, self.values = sums.ids[kept], sums.names[kept], sums.says[kept], masses[kept]
+        self._kept = kept[np.argsort(-masses[kept], kind="stable")]
+        self._sums, self.values = sums, masses[self._kept]
+
+    @cached_property
+    def ids(self) -> np.ndarray:
+        return self._sums.ids[self._kept]
+
+    @cached_property
+    def names(self) -> np.ndarray:
+        return self._sums.names[self._kept]
+
+    @cached_property
+    def says(self) -> np.ndarray:
+        return self._sums.says[self._kept]
 
     def __getitem__(self, node: str) -> float:
         """Of a node by id, or by what it is called, or by a name that means one of those kept; 0 for any other."""
