@@ -45,7 +45,9 @@ def main() -> None:
     path.write_text("".join(lines), encoding="utf-8", newline="\n")
     source = common.Package("", "written for this project", "1", "", "-")
     what = f"what a person calls {len(lines):,} nodes of WordNet, ranked by how helpful that is"
-    common.record(path, what, source, "MIT (words of our own)", "tools/build_phrasebook.py")
+    nouns = "nouns without an article, such as water"
+    for file, about in ((path, what), (options.out / "mass-nouns.txt", nouns)):
+        common.record(file, about, source, "MIT (words of our own)", "tools/build_phrasebook.py")
 
 
 if __name__ == "__main__":

@@ -116,28 +116,12 @@ SINGULAR = re.compile(r"(lens|longlegs|thrips|series|species|biceps|triceps|gall
 BEFORE_HEAD = re.compile(r" (?:of|with|without|in|for|from|on|to|that) .*")  # a chest of drawers is a chest
 ALTERNATIVE = re.compile(r".*(?:,| or | and ) *")  # the last one decides
 COUNTED = frozenset(["comb jelly"])  # though their last word is not
-# The last words of what cannot be counted.
-MASS_WORDS = """
-ale algae ammunition armor art artwork asparagus bacon bamboo barley basil batter beef beer biking bleach boxing bran
-brandy bread brickwork broccoli broth butter candy cardboard cauliflower celery cement chalk champagne cheese chess
-chili chocolate cider cinnamon clay cloth clothing coal coffee coleslaw concrete confetti cookware corduroy corn
-cornbread cotton couscous cream cress crockery custard cutlery dancing denim dill dinnerware diving dough driftwood
-eggnog embroidery equipment espresso fabric feed felt fennel fiber fishing flooring flour foam foliage food football
-footwear fudge fur furniture garlic gasoline gear gelatin gin ginger glassware gold golf goulash graffiti grain
-granola grass gravel gravy greenery guacamole hair ham hardware hay headgear headwear hemp hockey honey horseradish
-hosiery housing hummus hunting ice ink insulation ivory ivy jam jelly jewelry juice kale kelp ketchup kitchenware
-knitwear lace lager land lava leather lettuce lightning linen lingerie liqueur liquor livestock loungewear luggage
-lumber machinery makeup marble margarine material mayonnaise mead meat medicine metal mildew milk mold molding moss
-mud mulch music mustard needlework oatmeal oil outerwear paint paper parsley pasta pastrami pepperoni pewter plankton
-plaster plastic plywood pollen polo popcorn pork porridge pottery poultry powder produce racing rapeseed ravioli
-relish rhubarb rice riding rubber rugby rum rye sailing sake salami salsa salt sand scaffolding scenery seafood
-seasoning seaweed sewing shrubbery silk silver silverware skating skiing sledding sleepwear slush smoke snow soap
-soccer software soil sorghum soup spaghetti spinach sportswear starch steel stonework straw stucco stubble stuffing
-suede sugar sunscreen surfing sushi swimming swimwear syrup tableware tack tea tennis thread thyme timber tin tinsel
-toast tobacco tofu transport turf tweed twine underwear upholstery vegetation velvet vermouth vinegar vodka water
-watercress waterfowl wax wear weaponry wheat whiskey wicker wildlife wine wire wood wool wrestling writing yarn yogurt
-"""
-MASS = frozenset(MASS_WORDS.split())
+
+
+@cache
+def mass_nouns() -> frozenset[str]:
+    """Last words of what cannot be counted."""
+    return frozenset(data_file("mass-nouns.txt").read_text(encoding="ascii").split())
 
 
 def with_article(say: str) -> str:
@@ -149,7 +133,7 @@ def with_article(say: str) -> str:
     ['a piece of clothing', 'a duck or goose', 'an MP3 player', 'a chest of drawers', 'a bus']
     """
     last = ALTERNATIVE.sub("", BEFORE_HEAD.sub("", say)).rpartition(" ")[2].lower()
-    if say not in COUNTED and (last in MASS or (PLURAL.search(last) and not SINGULAR.match(last))):
+    if say not in COUNTED and (last in mass_nouns() or (PLURAL.search(last) and not SINGULAR.match(last))):
         return say
     return f"{'an' if VOWEL.match(say) and not SOUNDS_LIKE_YOU.match(say) else 'a'} {say}"
 
