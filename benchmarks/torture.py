@@ -129,7 +129,7 @@ def list_jobs(inputs: Path, folder: Path) -> list[Job]:
     place, base, store = folder / "out", inputs / "base", folder / "store"
     photos, trusting, into = inputs / "photos", ("--trust-code",), ("--out", place, "--overwrite")
     quiet = ("--workers", "0", "--device", "cpu")
-    tune = ("--epochs", "2", "--batch", "8", "--checkpoint-every", "2", *quiet, *trusting)
+    tune = ("--epochs", "2", "--batch", "8", *quiet, *trusting)
     features = ("features", "--photos", photos, "--out", store, "--network", NETWORK, "--batch", "4", *quiet)
     add = ("add", base, "--name", "okapi", "--parent", "animal", "--vectors", inputs / "vectors.txt", *trusting)
     labels = ("classify", photos, "--bundle", base, "--out", folder / "out.csv", "--device", "cpu", *trusting)

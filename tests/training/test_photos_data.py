@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import tarfile
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -18,9 +17,9 @@ from support.tiny_network import SIZE, make_photos, make_shards
 from unseen.hierarchy.core import Hierarchy
 from unseen.photos.transforms import PhotoTransform
 from unseen.training.photos_data import (
-    BatchPlan,
     EvaluationPhotos,
     TrainingPhotos,
+    epoch_batches,
     load_batches,
     open_photo_set,
     split_off_validation,
@@ -54,7 +53,7 @@ def test_folders_may_bear_the_names_of_classes(folder, tmp_path):
     (named / SEEN[0]).rename(named / f"The_{SEEN[0]}")
     photos, by_id = open_photo_set(named, SEEN, hierarchy=hierarchy), open_photo_set(folder, SEEN)
     assert sorted(photos.labels) == sorted(by_id.labels)
-    assert {SEEN[photos.labels[i]] for i in range(len(photos)) if "The_" in photos.name(i)} == {SEEN[0]}
+    assert {SEEN[photos.labels[i]] for i in range(len(photos)) if "The_" in photos.where(i)} == {SEEN[0]}
     (named / "wild cat").mkdir()  # a class of the hierarchy that the network never saw
     with pytest.raises(UnseenError, match="1 classes are not seen classes of this bundle: wild cat"):
         open_photo_set(named, SEEN, hierarchy=hierarchy)
@@ -138,52 +137,44 @@ def photos(tmp_path_factory):
     return open_photo_set(make_photos(tmp_path_factory.mktemp("photos") / "seen", a_class=4), SEEN)
 
 
-def training(photos, seed=0) -> TrainingPhotos:
-    return TrainingPhotos(photos, PhotoTransform(SIZE).for_training(), seed)
+def training(photos, seed=0, epoch=0) -> TrainingPhotos:
+    return TrainingPhotos(photos, PhotoTransform(SIZE).for_training(), seed, epoch)
 
 
-# -- the plan --------------------------------------------------------------------------------------------------------
+# -- the batches of an epoch -------------------------------------------------------------------------------------------
 
 PLANS = {
     "photos": st.integers(1, 60),
     "size": st.integers(1, 12),
     "world": st.integers(1, 4),
     "seed": st.integers(0, 9),
+    "epoch": st.integers(0, 3),
 }
 
 
-@given(**PLANS, epoch=st.integers(0, 3))
+@given(**PLANS)
 def test_an_epoch_uses_every_photo(photos, size, world, seed, epoch):
-    plans = [BatchPlan(photos, size, rank, world, seed) for rank in range(world)]
-    steps = plans[0].steps
-    used = [i for plan in plans for batch in plan.batches(epoch * steps, (epoch + 1) * steps) for _, i in batch]
-    assert set(used) == set(range(photos))
-    assert len(used) == steps * size * world < photos + size * world
+    batches = np.stack([epoch_batches(photos, size, rank, world, seed, epoch) for rank in range(world)])
+    assert set(batches.ravel().tolist()) == set(range(photos))
+    assert batches.size < photos + size * world
 
 
 @given(**PLANS)
-def test_processes_share_what_one_would_do(photos, size, world, seed):
-    one = BatchPlan(photos, size * world, 0, 1, seed).batches(0, 4)
-    many = [BatchPlan(photos, size, rank, world, seed).batches(0, 4) for rank in range(world)]
-    for whole, *parts in zip(one, *many, strict=True):
-        assert whole == [key for part in parts for key in part]
-
-
-@given(**PLANS, first=st.integers(0, 20))
-def test_a_plan_goes_on_anywhere(photos, size, world, seed, first):
-    plan = BatchPlan(photos, size, 0, world, seed)
-    assert list(plan.batches(first, 25)) == list(islice(plan.batches(0, 25), first, None))
+def test_processes_share_what_one_would_do(photos, size, world, seed, epoch):
+    one = epoch_batches(photos, size * world, 0, 1, seed, epoch)
+    many = [epoch_batches(photos, size, rank, world, seed, epoch) for rank in range(world)]
+    assert np.array_equal(one, np.concatenate(many, axis=1))
 
 
 # -- the photos ------------------------------------------------------------------------------------------------------
 
 
 def test_the_same_photo_differs_between_epochs_and_seeds_and_nowhere_else(photos):
-    pixels, label, failed = training(photos)[0, 3]
+    pixels, label, failed = training(photos)[3]
     assert pixels.shape == (3, SIZE, SIZE) and label == photos.labels[3] and not failed
-    assert torch.equal(pixels, training(photos)[0, 3][0])
-    assert not torch.equal(pixels, training(photos)[1, 3][0])
-    assert not torch.equal(pixels, training(photos, seed=1)[0, 3][0])
+    assert torch.equal(pixels, training(photos)[3][0])
+    assert not torch.equal(pixels, training(photos, epoch=1)[3][0])
+    assert not torch.equal(pixels, training(photos, seed=1)[3][0])
 
 
 def test_an_unreadable_photo_gives_its_place_to_the_next(tmp_path):
@@ -191,11 +182,11 @@ def test_an_unreadable_photo_gives_its_place_to_the_next(tmp_path):
     broken = open_photo_set(folder, SEEN)
     for i in (5, 6):
         broken.read(i).write_bytes(b"")
-    pixels, label, failed = training(broken)[0, 5]
-    assert torch.equal(pixels, training(broken)[0, 7][0]) and label == broken.labels[7]
+    pixels, label, failed = training(broken)[5]
+    assert torch.equal(pixels, training(broken)[7][0]) and label == broken.labels[7]
     assert list(failed) == [5, 6] and all(broken.where(i) in why for i, why in failed.items())
     broken.read(19).unlink()
-    assert torch.equal(training(broken)[0, 19][0], training(broken)[0, 0][0])  # after the last comes the first
+    assert torch.equal(training(broken)[19][0], training(broken)[0][0])  # after the last comes the first
 
 
 def test_evaluation_leaves_unreadable_photos_out(tmp_path):
@@ -213,7 +204,7 @@ def test_evaluation_leaves_unreadable_photos_out(tmp_path):
 def test_validation_takes_a_share_of_each_class_and_never_all_of_one(photos):
     train, aside = split_off_validation(photos, 0.5, seed=0)
     assert np.bincount(aside.labels).tolist() == [2] * 5 and np.bincount(train.labels).tolist() == [2] * 5
-    names = [{part.name(i) for i in range(len(part))} for part in (train, aside)]
+    names = [{part.where(i) for i in range(len(part))} for part in (train, aside)]
     assert not names[0] & names[1] and len(names[0] | names[1]) == 20
     train, aside = split_off_validation(photos, 0.99, seed=0)
     assert np.bincount(train.labels).tolist() == [1] * 5

@@ -1,10 +1,10 @@
-"""The photos of a finetuning: where they are, which comes when, and how it is cropped. Folders and tar shards alike.
+"""The photos of a finetuning, in class folders or tar shards: where they are, and batches of them as pixels.
 
     DIR/<class id or name>/<photo>  an image folder
     DIR/*.tar                       shards in webdataset's layout: KEY.jpg with KEY.cls beside it, which holds the class
                                     id, or its position in the network's class order
 
-Only names and places are held, packed: 1.28 million photos take about 100 MB, and worker processes share them.
+A list of 1.28 million photos takes less than 100 MB: worker processes share it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from __future__ import annotations
 import hashlib
 import os
 import signal
-from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,57 +23,59 @@ from torch.utils.data import DataLoader, Dataset
 
 from unseen.hierarchy.core import Hierarchy
 from unseen.networks.folders import match_folders
-from unseen.photos import list_classes, list_photos
+from unseen.photos import PhotoTransform, list_classes, list_photos
 from unseen.photos.inputs import read_shard
+from unseen.photos.transforms import TrainingTransform
 from unseen.util.errors import UnseenError
 from unseen.util.names import list_some
 from unseen.util.processes import shared
 
+TRIES = 50  # unreadable photos in a row before training gives up
+
 
 @dataclass(frozen=True)
 class PhotoSet:
-    """Photo i is `sizes[i]` bytes from `offsets[i]` of its file. An offset of 0 means all of the file: no photo in a
-    shard begins there."""
+    """Photo i is `sizes[i]` bytes at `offsets[i]` of its file; offset 0 means the whole file."""
 
-    names: bytes  # file names, joined
-    name_ends: np.ndarray  # n, int64: where each photo's file name ends in `names`
+    root: Path
+    files: np.ndarray  # n, bytes: names of files below root
     offsets: np.ndarray  # n, int64
     sizes: np.ndarray  # n, int64
-    labels: np.ndarray  # n, int32: position of its class among the seen ones
-    root: str
+    labels: np.ndarray  # n, int64: position of its class among the seen ones
     empty_classes: tuple[str, ...] = ()  # class folders without a photo
     skipped_classes: tuple[str, ...] = ()  # not seen classes of the bundle
+
+    @classmethod
+    def of(cls, root: Path, rows: Iterable[tuple[str, int, int, int]], **classes: tuple[str, ...]) -> PhotoSet:
+        """From (file name, offset, size, label) of each photo."""
+        rows = list(rows)
+        files = np.array([os.fsencode(name) for name, *_ in rows], np.bytes_)
+        return cls(root, files, *np.array([numbers for _, *numbers in rows], np.int64).reshape(-1, 3).T, **classes)
 
     def __len__(self) -> int:
         return len(self.labels)
 
-    def name(self, i: int) -> str:
-        start = self.name_ends[i - 1] if i else 0
-        return os.fsdecode(self.names[start : self.name_ends[i]])
+    def path(self, i: int) -> Path:
+        return self.root / os.fsdecode(self.files[i])
 
     def read(self, i: int) -> Path | bytes:
         """What a photo reader takes: a path, or the bytes within a shard."""
-        path = Path(self.root) / self.name(i)
         if not self.offsets[i]:
-            return path
-        with open(path, "rb") as file:
+            return self.path(i)
+        with open(self.path(i), "rb") as file:
             file.seek(self.offsets[i])
             return file.read(self.sizes[i])
 
     def where(self, i: int) -> str:
-        name = str(Path(self.root) / self.name(i))
-        return f"{name} at byte {self.offsets[i]}" if self.offsets[i] else name
+        return f"{self.path(i)} at byte {self.offsets[i]}" if self.offsets[i] else str(self.path(i))
 
     def subset(self, chosen: np.ndarray) -> PhotoSet:
-        names = [os.fsencode(self.name(int(i))) for i in chosen]
-        ends = np.cumsum([len(name) for name in names], dtype=np.int64)
-        columns = {key: getattr(self, key)[chosen] for key in ("offsets", "sizes", "labels")}
-        return replace(self, names=b"".join(names), name_ends=ends, **columns)
+        return replace(self, **{key: getattr(self, key)[chosen] for key in ("files", "offsets", "sizes", "labels")})
 
     def digest(self) -> str:
-        """Of names, places and classes: lists of photos differ in it, wherever their folder is."""
-        columns = (self.name_ends, self.offsets, self.labels)
-        return hashlib.sha256(self.names + b"".join(column.tobytes() for column in columns)).hexdigest()[:12]
+        """A checksum of names, offsets and classes; it does not depend on where the folder is."""
+        names = b"\0".join(self.files.tolist())
+        return hashlib.sha256(names + self.offsets.tobytes() + self.labels.tobytes()).hexdigest()[:12]
 
     @property
     def remarks(self) -> list[str]:
@@ -93,10 +94,10 @@ def open_photo_set(
     order: Sequence[str] | None = None,
     hierarchy: Hierarchy | None = None,
 ) -> PhotoSet:
-    """The photos of seen classes in a folder of class folders, or of tar shards.
+    """The photos of seen classes in a folder of class folders or tar shards.
 
-    `order`: the classes that numbers in shards count, where it is not that of `seen_ids`. With the `hierarchy`, folders
-    may be called by names of classes instead of ids.
+    `order`: the class order that numbers in shards refer to, if it is not `seen_ids`. With the `hierarchy`, folders
+    may bear names of classes instead of ids.
     """
     folder = Path(folder)
     if not folder.is_dir():
@@ -122,11 +123,11 @@ def _from_folder(folder: Path, seen: Mapping[str, int], hierarchy: Hierarchy | N
     classes = list_classes(folder)
     ids = {} if hierarchy is None else match_folders(classes, hierarchy, seen)
     labels = {name: seen[ids.get(name, name)] for name in classes if ids.get(name, name) in seen}
-    listed = list_photos(folder, labels)
-    photos = pack(folder, ((f"{p.class_id}/{p.path.name}", 0, 0, labels[p.class_id]) for p in listed))
-    filled = set(photos.labels.tolist())
+    rows = [(f"{p.class_id}/{p.path.name}", 0, 0, labels[p.class_id]) for p in list_photos(folder, labels)]
+    filled = {label for *_, label in rows}
     empty = tuple(name for name, label in labels.items() if label not in filled)
-    return replace(photos, empty_classes=empty, skipped_classes=tuple(name for name in classes if name not in labels))
+    skipped = tuple(name for name in classes if name not in labels)
+    return PhotoSet.of(folder, rows, empty_classes=empty, skipped_classes=skipped)
 
 
 def _from_shards(folder: Path, shards: Sequence[Path], labels: Mapping[str, int], order: Sequence[str]) -> PhotoSet:
@@ -138,127 +139,20 @@ def _from_shards(folder: Path, shards: Sequence[Path], labels: Mapping[str, int]
             without = [key for key in photos if key not in classes]
             if without:
                 raise UnseenError(f"{shard}: {len(without)} photos have no .cls file beside them, first {without[0]!r}")
-            for key, place in photos.items():
+            for key, (offset, size, *_) in photos.items():
                 id = classes[key]  # a class id, or a position in the class order
                 if id not in labels and id.isdecimal() and int(id) < len(order):
                     id = order[int(id)]
                 if id in labels:
-                    yield shard.name, *place[:2], labels[id]
+                    yield shard.name, offset, size, labels[id]
                 else:
                     unknown.add(id)
 
-    return replace(pack(folder, rows()), skipped_classes=tuple(sorted(unknown)))
-
-
-def pack(root: Path, rows: Iterable[tuple[str, int, int, int]]) -> PhotoSet:
-    """A PhotoSet of (file name, offset, size, label), packed from the first row on."""
-    names, columns = bytearray(), [array("q"), array("q"), array("q"), array("i")]
-    for name, *numbers in rows:
-        names += os.fsencode(name)
-        for column, number in zip(columns, (len(names), *numbers), strict=True):
-            column.append(number)
-    return PhotoSet(bytes(names), *map(np.array, columns), root=str(root))
-
-
-TRIES = 50  # photos in a row that may be unreadable
-
-Example = tuple[Tensor | None, int, dict[int, str]]  # pixels, label, unreadable photos -> reasons
-Batch = tuple[Tensor | None, Tensor, dict[int, str]]
-
-
-class TrainingPhotos(Dataset):
-    """(epoch, i) -> photo i, cropped and mirrored as (seed, epoch, i) decides.
-
-    An unreadable photo gives its place to the next one that can be read, so that every step has its full size.
-    """
-
-    def __init__(self, photos: PhotoSet, transform, seed: int):
-        self.photos, self.transform, self.seed = photos, transform, seed
-
-    def __getitem__(self, key: tuple[int, int]) -> Example:
-        epoch, first = key
-        failed: dict[int, str] = {}
-        for i in range(first, first + min(TRIES, len(self.photos))):
-            i %= len(self.photos)
-            try:
-                pixels = self.transform.open(self.photos.read(i), np.random.default_rng([self.seed, epoch, i]))
-                return pixels, int(self.photos.labels[i]), failed
-            except (UnseenError, OSError) as error:
-                failed[i] = _reason(self.photos, i, error)
-        return None, -1, failed
-
-
-class EvaluationPhotos(Dataset):
-    """i -> photo i, as the network is evaluated; no pixels where it cannot be read."""
-
-    def __init__(self, photos: PhotoSet, transform):
-        self.photos, self.transform = photos, transform
-
-    def __len__(self) -> int:
-        return len(self.photos)
-
-    def __getitem__(self, i: int) -> Example:
-        try:
-            return self.transform.open(self.photos.read(i)), int(self.photos.labels[i]), {}
-        except (UnseenError, OSError) as error:
-            return None, -1, {i: _reason(self.photos, i, error)}
-
-
-def collate(examples: list[Example]) -> Batch:
-    """Pixels B x 3 x H x W (None where no photo could be read), labels B, and what was unreadable."""
-    read = [(pixels, label) for pixels, label, _ in examples if pixels is not None]
-    failed = {i: why for _, _, unreadable in examples for i, why in unreadable.items()}
-    labels = shared(torch.tensor([label for _, label in read]))
-    return shared(torch.stack([pixels for pixels, _ in read])) if read else None, labels, failed
-
-
-def load_batches(dataset: Dataset, workers: int, **batching) -> DataLoader:
-    """Batches decoded by worker processes ahead of their use; `batching` is what DataLoader takes."""
-    ahead = {"prefetch_factor": 2} if workers else {}
-    return DataLoader(
-        dataset, num_workers=workers, collate_fn=collate, worker_init_fn=ignore_signals, **ahead, **batching
-    )
-
-
-def ignore_signals(worker: int) -> None:
-    """Ctrl-C and SIGTERM reach a whole process group. The main process decides what they mean; workers end with it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-
-
-def _reason(photos: PhotoSet, i: int, error: Exception) -> str:
-    where, why = photos.where(i), str(error)
-    return why if where in why else f"{where}: {why}"
-
-
-class BatchPlan:
-    """The photos of an epoch in random order, cut into steps of `size` photos for each of `world` processes.
-
-    Step t of all processes together takes the next size x world photos, so that two processes with half the size do
-    what one does. The last step is filled up from the epoch's beginning: every photo is used at least once.
-    """
-
-    def __init__(self, photos: int, size: int, rank: int, world: int, seed: int):
-        self.photos, self.size, self.rank, self.world, self.seed = photos, size, rank, world, seed
-        self.steps = -(-photos // (size * world))  # an epoch
-
-    def order(self, epoch: int) -> np.ndarray:
-        return np.random.default_rng([self.seed, epoch]).permutation(self.photos)
-
-    def batches(self, first: int, end: int) -> Iterator[list[tuple[int, int]]]:
-        """This process's batches of (epoch, photo) for the steps first..end-1, counted from the first epoch's start."""
-        epoch, order = -1, np.zeros(0, np.int64)
-        for step in range(first, end):
-            if step // self.steps != epoch:
-                epoch = step // self.steps
-                order = self.order(epoch)
-            start = (step % self.steps * self.world + self.rank) * self.size
-            chosen = order[np.arange(start, start + self.size) % self.photos]
-            yield [(epoch, int(i)) for i in chosen]
+    return replace(PhotoSet.of(folder, rows()), skipped_classes=tuple(sorted(unknown)))
 
 
 def split_off_validation(photos: PhotoSet, share: float, seed: int) -> tuple[PhotoSet, PhotoSet]:
-    """(photos to train on, photos kept aside): a share of each class, and never the last photo of one."""
+    """(training photos, validation photos): a share of each class for validation, but never all of one."""
     if not share:
         return photos, photos.subset(np.zeros(0, np.int64))
     aside = np.zeros(len(photos), bool)
@@ -270,3 +164,78 @@ def split_off_validation(photos: PhotoSet, share: float, seed: int) -> tuple[Pho
         most = np.bincount(photos.labels).max()
         raise UnseenError(f"a validation share of {share} keeps no photo aside: no class has more than {most} photos.")
     return photos.subset(np.flatnonzero(~aside)), photos.subset(np.flatnonzero(aside))
+
+
+def epoch_batches(photos: int, size: int, rank: int, world: int, seed: int, epoch: int) -> np.ndarray:
+    """One process's batches of an epoch (steps x size): positions in random order.
+
+    Together the processes take the next size x world photos in each step, so that two processes with half the size do
+    what one does. The last step is filled up from the epoch's beginning.
+    """
+    steps = -(-photos // (size * world))
+    order = np.random.default_rng([seed, epoch]).permutation(photos)
+    return np.resize(order, (steps, world, size))[:, rank]
+
+
+Example = tuple[Tensor | None, int, dict[int, str]]  # pixels, label, unreadable photos -> reasons
+Batch = tuple[Tensor | None, Tensor, dict[int, str]]
+
+
+class EvaluationPhotos(Dataset):
+    """i -> photo i as the network is evaluated, without pixels if it cannot be read."""
+
+    tries = 1
+
+    def __init__(self, photos: PhotoSet, transform: PhotoTransform | TrainingTransform):
+        self.photos, self.transform = photos, transform
+
+    def __len__(self) -> int:
+        return len(self.photos)
+
+    def open(self, i: int) -> Tensor:
+        return self.transform.open(self.photos.read(i))
+
+    def __getitem__(self, first: int) -> Example:
+        failed: dict[int, str] = {}
+        for i in np.arange(first, first + min(self.tries, len(self))) % len(self):
+            try:
+                return self.open(i), int(self.photos.labels[i]), failed
+            except (UnseenError, OSError) as error:
+                where = self.photos.where(i)
+                failed[int(i)] = str(error) if where in str(error) else f"{where}: {error}"
+        return None, -1, failed
+
+
+class TrainingPhotos(EvaluationPhotos):
+    """i -> photo i, cropped and mirrored at random; the next readable one instead of an unreadable one.
+
+    The crop depends on (seed, epoch, i) alone, and not on the number of worker processes.
+    """
+
+    tries = TRIES
+
+    def __init__(self, photos: PhotoSet, transform: TrainingTransform, seed: int, epoch: int):
+        super().__init__(photos, transform)
+        self.seed, self.epoch = seed, epoch
+
+    def open(self, i: int) -> Tensor:
+        return self.transform.open(self.photos.read(i), np.random.default_rng([self.seed, self.epoch, i]))
+
+
+def load_batches(dataset: Dataset, workers: int, **batching) -> DataLoader:
+    """Batches decoded by worker processes ahead of their use; `batching` goes to DataLoader."""
+    return DataLoader(dataset, num_workers=workers, collate_fn=collate, worker_init_fn=ignore_signals, **batching)
+
+
+def collate(examples: list[Example]) -> Batch:
+    """Pixels B x 3 x H x W (None if no photo could be read), labels B, and why photos were unreadable."""
+    read = [(pixels, label) for pixels, label, _ in examples if pixels is not None]
+    failed = {i: why for _, _, unreadable in examples for i, why in unreadable.items()}
+    labels = shared(torch.tensor([label for _, label in read]))
+    return shared(torch.stack([pixels for pixels, _ in read])) if read else None, labels, failed
+
+
+def ignore_signals(worker: int) -> None:
+    """Ctrl-C and SIGTERM reach the whole process group: the main process handles them, and workers end with it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)

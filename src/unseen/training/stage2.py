@@ -1,23 +1,19 @@
-"""Stage 2: finetune the network under the predicted classifiers of the seen classes, which stay as they are.
+"""Stage 2: finetune the network under the predicted classifiers of its seen classes, which stay as they are.
 
     loss = cross-entropy of  [f(photo); 1] . W~[seen]        trained: all of f      frozen: W~
 
-It runs unchanged under torchrun. Random numbers follow from (seed, epoch, photo) and (seed, step) alone: what a step
-computes depends neither on the worker processes nor on where a run was interrupted.
+It runs unchanged under torchrun. Random numbers follow from (seed, epoch, photo) and (seed, step) alone, so that a
+training which resumes after an epoch ends as an uninterrupted one.
 """
 
 from __future__ import annotations
 
 import copy
 import hashlib
-import json
 import logging
-import math
 import time
-from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import asdict, replace
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -29,20 +25,28 @@ from torch.nn import functional as F
 from unseen.bundle import Bundle
 from unseen.bundle.records import FinetuneRecord, Validation
 from unseen.networks.base import Network
-from unseen.training import photos_data
-from unseen.training.photos_data import Batch, BatchPlan, PhotoSet, load_batches
+from unseen.training.photos_data import (
+    Batch,
+    EvaluationPhotos,
+    PhotoSet,
+    TrainingPhotos,
+    epoch_batches,
+    load_batches,
+    open_photo_set,
+    split_off_validation,
+)
 from unseen.training.settings import FinetuneSettings
 from unseen.training.stage1 import check_same, open_output, save_trained
 from unseen.util.devices import peak_memory_mb
 from unseen.util.errors import UnseenError
-from unseen.util.loop import TrainingLoop, load_checkpoint, save_checkpoint
+from unseen.util.loop import TrainingLoop, check_finite, tensors_within
 from unseen.util.processes import Processes, watch_workers
 from unseen.util.run import Run
 
 logger = logging.getLogger(__name__)
 
 LISTED = 100  # unreadable photos that a bundle names
-BLOCK = 32  # steps of a file of frozen batches
+LOG_EVERY = 10  # steps
 
 
 def finetune(
@@ -54,7 +58,6 @@ def finetune(
     out: str | Path | None = None,
     overwrite: bool = False,
     skip_unknown: bool = False,
-    shared: Path | None = None,
     run: Run | None = None,
 ) -> Bundle:
     """The bundle with a network f finetuned on photos of seen classes, under their predicted classifiers.
@@ -67,8 +70,6 @@ def finetune(
         out: Where to save the bundle; checkpoints are kept beside it while it runs.
         overwrite: Replace a bundle in `out`, or start an interrupted finetuning again.
         skip_unknown: Leave out photos of classes that are not seen ones, instead of refusing them.
-        shared: A folder for what frozen stages make of the photos, where only the last stage of a built-in network is
-            trained: finetunings with the same network, photos and seed share it, and take a fraction of the time.
         run: Seed, device, workers, and whether to resume: continue an interrupted finetuning in `out`, or return the
             bundle of a finished one with the same settings.
     """
@@ -85,13 +86,13 @@ def finetune(
         )
     with open_output(out, run, overwrite) as (run, finished):
         seen, order = bundle.seen_ids, bundle.network.class_ids
-        photo_set = photos_data.open_photo_set(photos, seen, skip_unknown, order, bundle.hierarchy)
+        photo_set = open_photo_set(photos, seen, skip_unknown, order, bundle.hierarchy)
         if finished:
             return _finished(Path(str(out)), bundle, photo_set, settings, run)
         for message in photo_set.remarks:
             logger.info("%s", message)
         with Processes(run.device) as processes:
-            stage = Stage2(bundle, copy.deepcopy(network), photo_set, settings, run, processes, shared)
+            stage = Stage2(bundle, copy.deepcopy(network), photo_set, settings, run, processes)
             stage.train()
             record = stage.record(photo_set)
             if record.unreadable:
@@ -133,7 +134,7 @@ def identify(bundle: Bundle, photos: PhotoSet) -> dict[str, str]:
 
 
 class SeenHead(nn.Module):
-    """Photos B x 3 x H x W, or what the last stage sees of them -> logits B x M under frozen classifiers (M x P)."""
+    """Photos B x 3 x H x W -> logits B x M under frozen classifiers (M x (D + 1))."""
 
     def __init__(self, network: Network, classifiers: np.ndarray):
         super().__init__()
@@ -142,10 +143,9 @@ class SeenHead(nn.Module):
         self.weight = nn.Parameter(torch.from_numpy(classifiers[:, :-1].astype(np.float32)), requires_grad=False)
         self.bias = nn.Parameter(torch.from_numpy(classifiers[:, -1].astype(np.float32)), requires_grad=False)
 
-    def forward(self, x: Tensor, at_last_stage: bool = False) -> Tensor:
-        network = self.network
-        mapped = network.module.forward_last_stage(x) if at_last_stage else network.forward_features(x)
-        return F.linear(network.forward_head(mapped, pre_logits=True), self.weight, self.bias)
+    def forward(self, photos: Tensor) -> Tensor:
+        features = self.network.forward_head(self.network.forward_features(photos), pre_logits=True)
+        return F.linear(features, self.weight, self.bias)
 
 
 class Stage2(TrainingLoop):
@@ -159,11 +159,20 @@ class Stage2(TrainingLoop):
         settings: FinetuneSettings,
         run: Run,
         processes: Processes,
-        shared: Path | None = None,
     ):
-        self.train_photos, self.validation = photos_data.split_off_validation(photos, settings.validation, run.seed)
-        size = settings.batch * settings.accumulate
-        self.plan = BatchPlan(len(self.train_photos), size, processes.rank, processes.world, run.seed)
+        self.train_photos, self.validation = split_off_validation(photos, settings.validation, run.seed)
+        self.settings, self.device, self.network = settings, processes.device, network.to(processes.device)
+        self.network.to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
+        freeze(self.network, settings.freeze_stages, settings.freeze_batch_norm)
+        self.head = SeenHead(self.network, bundle.solution.classifiers[bundle.seen]).to(self.device)
+        self.model = processes.parallel(self.head)
+        # A class without photos is never the right answer: in the loss it would only be pushed away from all of them.
+        self.absent = torch.ones(len(bundle.seen), dtype=torch.bool, device=self.device)
+        self.absent[torch.from_numpy(np.unique(photos.labels)).to(self.device)] = False
+        trained = [parameter for parameter in self.network.parameters() if parameter.requires_grad]
+        optimiser = torch.optim.SGD(
+            trained, settings.learning_rate, settings.momentum, weight_decay=settings.weight_decay
+        )
         self.made_from = identify(bundle, photos)
         identity = {
             **{key: value for key, value in asdict(settings).items() if key != "patience"},
@@ -172,29 +181,12 @@ class Stage2(TrainingLoop):
             "photos": len(self.train_photos),
             **self.made_from,
         }
-        super().__init__(run, settings.epochs * self.plan.steps, identity, processes)
-        self.settings, self.device = settings, processes.device
-        self.kept = (settings.freeze_stages, settings.freeze_batch_norm)
-        self.network = network.to(self.device)
-        self.network.to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
-        self.frozen: FrozenBatches | None = None
-        if shared is not None and can_share(self.network, settings.freeze_stages):
-            same = ("seed", "processes", "photos", "photo_list", "batch", "accumulate", "validation")
-            asked = {key: identity[key] for key in same} | {"rank": processes.rank}
-            self.frozen = FrozenBatches(shared, self.network, asked)
-        freeze(self.network, *self.kept)
-        self.head = SeenHead(self.network, bundle.solution.classifiers[bundle.seen]).to(self.device)
-        # A class without photos is never the right answer: in the loss it would only be pushed away from all of them.
-        self.absent = torch.ones(len(bundle.seen), dtype=torch.bool, device=self.device)
-        self.absent[torch.from_numpy(np.unique(photos.labels)).to(self.device, torch.long)] = False
-        self.model = processes.parallel(self.head)
-        self.trained = [parameter for parameter in self.network.parameters() if parameter.requires_grad]
-        self.optimiser = torch.optim.SGD(
-            self.trained, settings.learning_rate, settings.momentum, weight_decay=settings.weight_decay
-        )
-        half = settings.mixed_precision and self.device.type == "cuda"
-        self.dtype = torch.float32 if not half else torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16
-        self.scaler = torch.amp.GradScaler(self.device.type, enabled=self.dtype == torch.float16)
+        super().__init__(run, settings.epochs, identity, self.network.module, optimiser, processes)
+        self.size = settings.batch * settings.accumulate  # photos of a step, for this process
+        self.steps, self.save_every = len(self._batches(0)), 1
+        self.optimiser = optimiser
+        self.is_half = settings.mixed_precision and self.device.type == "cuda" and torch.cuda.is_bf16_supported()
+        self.step = 0  # of all epochs
         self.window = torch.zeros(3, device=self.device)  # loss, right answers, photos since the last log line
         self.unreadable: dict[int, str] = {}  # photo -> reason
         self.best: Validation | None = None
@@ -204,17 +196,17 @@ class Stage2(TrainingLoop):
         """Train to the end, and leave the network with the weights to keep."""
         with torch.random.fork_rng([self.device] if self.device.type == "cuda" else []):
             advice = "Resume it with fewer workers, or with more (shared) memory."
-            watch_workers(lambda: self.do_steps("Finetuning"), advice)
+            watch_workers(lambda: self.do_epochs("Finetuning"), advice)
         self._share_unreadable()
         self.processes.copy_first(self.network.buffers())
         if self.best_weights:
-            self._set_weights(self.best_weights)
+            self.network.module.load_state_dict(self.best_weights)
 
     def record(self, photos: PhotoSet) -> FinetuneRecord:
         """The facts that a bundle keeps."""
         reasons = [self.unreadable[i] for i in sorted(self.unreadable)]
         return FinetuneRecord(
-            epochs=math.ceil(self.step / self.plan.steps),
+            epochs=self.epoch,
             steps=self.step,
             photos=len(self.train_photos),
             validation_photos=len(self.validation),
@@ -232,132 +224,88 @@ class Stage2(TrainingLoop):
             made_from=self.made_from,
         )
 
-    @property
-    def ends_epoch(self) -> bool:
-        return self.step % self.plan.steps == 0
+    def train_epoch(self) -> None:
+        set_training_mode(self.network, self.settings.freeze_stages, self.settings.freeze_batch_norm)
+        crop = self.network.transform.for_training()
+        photos = TrainingPhotos(self.train_photos, crop, self.run.seed, self.epoch)
+        batches = self._batches(self.epoch).tolist()
+        pinned = self.device.type == "cuda"
+        for batch in load_batches(photos, self.run.workers, batch_sampler=batches, pin_memory=pinned):
+            if self.is_interrupted():
+                raise self.stopped()
+            self.update(batch)
+            self.step += 1
+            is_logged = self.step % LOG_EVERY == 0 or self.step % self.steps == 0
+            self.bar.advance(1, **(self._log() if is_logged else {}))
 
-    def batches(self) -> Iterable[Batch]:
-        """This process's batches from the next step on: one loader for all epochs, so that none begins with a wait."""
-        set_training_mode(self.network, *self.kept)
-        photos = photos_data.TrainingPhotos(self.train_photos, self.network.transform.for_training(), self.run.seed)
-
-        def load(first: int, end: int) -> Iterable[Batch]:
-            steps = self.plan.batches(first, end)
-            return load_batches(photos, self.run.workers, batch_sampler=steps, pin_memory=self.device.type == "cuda")
-
-        if self.frozen is None:
-            return load(self.step, self.total)
-        return self.frozen.batches(self.step, self.total, load)
-
-    def is_logged(self) -> bool:
-        return self.ends_epoch or super().is_logged()
-
-    def end_step(self) -> None:
-        if self.ends_epoch and len(self.validation):
-            self._validate()
-            set_training_mode(self.network, *self.kept)
+    def _batches(self, epoch: int) -> np.ndarray:
+        processes = self.processes
+        return epoch_batches(len(self.train_photos), self.size, processes.rank, processes.world, self.run.seed, epoch)
 
     def update(self, batch: Batch) -> None:
         """One step of the optimiser; loss and right answers count as they were before it."""
         pixels, labels, failed = batch
-        settings, size = self.settings, self.plan.size
+        settings = self.settings
         self.unreadable |= failed
-        if pixels is None or len(labels) < size:
-            raise _unreadable(failed)
+        if pixels is None or len(labels) < self.size:
+            raise UnseenError(f"{len(failed)} photos in a row cannot be read. {next(iter(failed.values()))}")
         for group in self.optimiser.param_groups:
-            group["lr"] = settings.learning_rate_at(self.step, self.total)
+            group["lr"] = settings.learning_rate_at(self.step, self.total * self.steps)
         # Dropout and the like: the same for the same step, however often the run was interrupted before.
         torch.manual_seed(_seed(self.run.seed, self.step, self.processes.rank))
-        step = torch.zeros(3, device=self.device)
         parts = list(zip(pixels.split(settings.batch), labels.split(settings.batch), strict=True))
         for number, (x, y) in enumerate(parts, 1):
             x = x.to(self.device, torch.float32, memory_format=torch.channels_last, non_blocking=True)
             y = y.to(self.device, non_blocking=True)
             with self.processes.gather_gradients(self.model, now=number == len(parts)):
-                with nullcontext() if self.dtype == torch.float32 else torch.autocast(self.device.type, self.dtype):
-                    logits = self.model(x, at_last_stage=self.frozen is not None)
+                with torch.autocast(self.device.type, torch.bfloat16) if self.is_half else nullcontext():
+                    logits = self.model(x)
                 likely = (settings.scale * logits.float()).masked_fill(self.absent, -torch.inf)
                 loss = F.cross_entropy(likely, y, reduction="sum")
-                self.scaler.scale(loss / size).backward()
-            step += torch.stack([loss.detach(), (logits.detach().argmax(1) == y).sum(), y.new_tensor(len(y))])
-        self.scaler.step(self.optimiser)
-        self.scaler.update()
+                (loss / self.size).backward()
+            self.window += torch.stack([loss.detach(), (logits.detach().argmax(1) == y).sum(), y.new_tensor(len(y))])
+        self.optimiser.step()
         self.optimiser.zero_grad(set_to_none=True)
-        self.window += step
 
     def _speed(self) -> float:
         """Photos a second, of all processes, since this process began."""
-        photos = (self.step - self.begun) * self.plan.size * self.processes.world
+        photos = (self.step - self.resumed * self.steps) * self.size * self.processes.world
         return photos / max(time.monotonic() - self.started, 1e-9)
 
-    def log(self) -> dict[str, str]:
+    def _log(self) -> dict[str, str]:
+        """Log the steps since the last record; return what the progress bar shows."""
         loss, right, photos = self.processes.sum(self.window.tolist())
-        loss, accuracy = loss / photos, 100 * right / photos
+        loss, accuracy, epoch, speed = loss / photos, 100 * right / photos, self.epoch + 1, self._speed()
         self.window.zero_()
-        self.check_finite(loss)
-        speed = self._speed()
+        check_finite(loss, epoch)
         if self.processes.rank == 0:
             figures = {"loss": round(loss, 5), "accuracy": round(accuracy, 2), "photos_per_s": round(speed, 2)}
-            epoch = math.ceil(self.step / self.plan.steps)
             self.run.log(step=self.step, epoch=epoch, **figures, peak_memory_mb=peak_memory_mb())
         return {"loss": f"{loss:.3f}", "accuracy": f"{accuracy:.1f} %", "photos/s": f"{speed:.1f}"}
 
-    def pack(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        self._share_unreadable()
-        tensors = {f"network.{name}": tensor for name, tensor in self.network.module.state_dict().items()}
-        tensors |= {f"best.{name}": tensor for name, tensor in self.best_weights.items()}
-        for index, parameter in enumerate(self.trained):
-            momentum = self.optimiser.state[parameter].get("momentum_buffer")
-            tensors |= {} if momentum is None else {f"momentum.{index}": momentum}
-        return tensors, {
-            "best": None if self.best is None else [self.best.accuracy, self.best.epoch],
-            "unreadable": list(self.unreadable.items()),
-            "scaler": self.scaler.state_dict(),
-        }
-
-    def unpack(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
-        self._set_weights(_part(tensors, "network."))
-        self.best_weights = _part(tensors, "best.")
-        for index, parameter in enumerate(self.trained):
-            if f"momentum.{index}" in tensors:
-                # Laid out like the parameter: another layout would round differently.
-                momentum = torch.empty_like(parameter).copy_(tensors[f"momentum.{index}"])
-                self.optimiser.state[parameter]["momentum_buffer"] = momentum.detach()
-        self.scaler.load_state_dict(facts["scaler"])
-        self.best = Validation(*facts["best"]) if facts["best"] else None
-        self.unreadable = dict(facts["unreadable"])
-
-    def _set_weights(self, weights: dict[str, Tensor]) -> None:
-        with torch.no_grad():
-            for name, tensor in self.network.module.state_dict().items():
-                tensor.copy_(weights[name])
-
-    def _share_unreadable(self) -> None:
-        for theirs in self.processes.gather(self.unreadable):
-            self.unreadable |= theirs
-
-    def _validate(self) -> None:
-        """Measure the photos kept aside, and remember the best epoch."""
-        epoch, accuracy = self.step // self.plan.steps, self.accuracy(self.validation)
+    def end_epoch(self, saves: bool) -> None:
+        """Measure the validation photos, and remember the best epoch."""
+        if not len(self.validation):
+            return
+        accuracy = self.accuracy(self.validation)
         if self.processes.rank == 0:
-            self.run.log(epoch=epoch, validation_accuracy=round(accuracy, 2))
+            self.run.log(epoch=self.epoch, validation_accuracy=round(accuracy, 2))
         if self.best is None or accuracy > self.best.accuracy:
-            self.best = Validation(accuracy, epoch)
+            self.best = Validation(accuracy, self.epoch)
             if self.settings.patience:
                 self.best_weights = {name: t.clone() for name, t in self.network.module.state_dict().items()}
 
     def is_enough(self) -> bool:
         """Whether `patience` epochs have passed without a better validation accuracy."""
-        if not self.settings.patience or self.best is None:
-            return False
-        return self.step // self.plan.steps - self.best.epoch >= self.settings.patience
+        patience = self.settings.patience
+        return patience > 0 and self.best is not None and self.epoch - self.best.epoch >= patience
 
     def accuracy(self, photos: PhotoSet) -> float:
-        """Per cent of photos whose own class scores best among the seen ones; each process looks at its share."""
+        """Per cent of photos whose own class scores best among the seen ones; the processes share the work."""
         self.network.eval()
         self.processes.copy_first(self.network.buffers())
         share = photos.subset(np.arange(self.processes.rank, len(photos), self.processes.world))
-        dataset = photos_data.EvaluationPhotos(share, self.network.transform)
+        dataset = EvaluationPhotos(share, self.network.transform)
         right = read = 0
         for pixels, labels, _ in load_batches(dataset, self.run.workers, batch_size=self.settings.batch):
             if pixels is None:
@@ -368,23 +316,31 @@ class Stage2(TrainingLoop):
         right, read = self.processes.sum([right, read])
         return 100 * right / max(read, 1)
 
+    def pack(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        self._share_unreadable()
+        best = None if self.best is None else [self.best.accuracy, self.best.epoch]
+        weights = {f"best.{name}": tensor for name, tensor in self.best_weights.items()}
+        return weights, {"best": best, "unreadable": list(self.unreadable.items())}
+
+    def unpack(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
+        self.best_weights = tensors_within("best.", tensors)
+        self.best = Validation(*facts["best"]) if facts["best"] else None
+        self.unreadable = dict(facts["unreadable"])
+        self.step = facts["epoch"] * self.steps
+
+    def _share_unreadable(self) -> None:
+        for theirs in self.processes.gather(self.unreadable):
+            self.unreadable |= theirs
+
 
 def _seed(*numbers: int) -> int:
     return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0])
 
 
-def _unreadable(failed: dict[int, str]) -> UnseenError:
-    return UnseenError(f"{len(failed)} photos in a row cannot be read. {next(iter(failed.values()))}")
-
-
-def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
-
-
 def stages(network: Network) -> list[list[nn.Module]]:
-    """The network's parts from the photo on, the last layer left out.
+    """The network's stages in order, without the last layer.
 
-    They are its children, a sequence of blocks taken apart; a normalisation goes with what it follows.
+    Stages are the module's children, with nn.Sequential flattened; a batch norm belongs to the stage before it.
     """
     stages: list[list[nn.Module]] = []
     for child in network.module.children():
@@ -425,76 +381,3 @@ def _kept(network: Network, first_stages: int, batch_norm: bool) -> list[nn.Modu
 
 def _is_batch_norm(module: nn.Module) -> bool:
     return isinstance(module, nn.modules.batchnorm._BatchNorm)
-
-
-def can_share(network: Network, first_stages: int) -> bool:
-    """Whether the network can be cut before its last stage, and only that stage is trained."""
-    cut = type(network) is Network and hasattr(network.module, "trunk_for_inference")
-    return cut and first_stages in (-1, len(stages(network)) - 1)
-
-
-class FrozenBatches:
-    """The output of a network's frozen stages for each batch, kept on disk.
-
-        FOLDER/<key>/<first step>/checkpoint.safetensors   of BLOCK steps: what the last stage sees, in half precision
-
-    Where only the last stage is trained, everything before it does the same to the same crop of a photo, whatever the
-    classifiers are. Finetunings of several bundles with one network, one list of photos and one seed share these
-    batches: the first one makes them, the others only train.
-
-    `network` is one that `can_share`; `identity` (JSON) is all that decides on the photos of a step and their crops.
-    """
-
-    def __init__(self, folder: Path, network: Network, identity: dict[str, Any]):
-        self.network, self._trunk = network, None
-        self.identity = {**identity, "network": network.checksum, "transform": repr(network.transform)}
-        key = hashlib.sha256(json.dumps(self.identity, sort_keys=True).encode()).hexdigest()[:16]
-        self.folder = folder / key
-
-    def batches(self, step: int, end: int, load: Callable[[int, int], Iterable[Batch]]) -> Iterator[Batch]:
-        """The batches of the steps step..end-1. `load(first, end)` reads the photos of missing ones."""
-        fresh: Iterator[Batch] | None = None
-        while step < end:
-            first = step - step % BLOCK
-            last = min(first + BLOCK, end)
-            block = self._read(first, last)
-            if block is not None:
-                fresh = None
-            else:
-                fresh = iter(load(first, end)) if fresh is None else fresh
-                block = self._make(first, islice(fresh, last - first))
-            yield from block[step - first : last - first]
-            step = last
-
-    def _read(self, first: int, end: int) -> list[Batch] | None:
-        """A block, if it is complete and has this length."""
-        try:
-            saved = load_checkpoint(self._place(first), self.identity)
-        except UnseenError:  # damaged: it is made again
-            return None
-        if saved is None or len(saved[0]["labels"]) < end - first:
-            return None
-        tensors, facts = saved
-        unreadable = [{int(photo): why for photo, why in failed.items()} for failed in facts["unreadable"]]
-        return list(zip(tensors["hidden"], tensors["labels"], unreadable, strict=True))
-
-    def _make(self, first: int, batches: Iterable[Batch]) -> list[Batch]:
-        hidden, labels, unreadable = [], [], []
-        for pixels, answers, failed in batches:
-            if pixels is None or any(len(answers) < len(others) for others in labels):
-                raise _unreadable(failed)
-            hidden.append(self._hidden(pixels))
-            labels.append(answers)
-            unreadable.append(failed)
-        tensors = {"hidden": torch.stack(hidden), "labels": torch.stack(labels)}
-        save_checkpoint(self._place(first), tensors, {"identity": self.identity, "unreadable": unreadable})
-        return list(zip(hidden, labels, unreadable, strict=True))
-
-    @torch.no_grad()
-    def _hidden(self, pixels: Tensor) -> Tensor:
-        if self._trunk is None:
-            self._trunk = self.network.module.trunk_for_inference()
-        return self._trunk(pixels.to(self.network.device)).half().cpu()
-
-    def _place(self, first: int) -> Path:
-        return self.folder / f"{first:06d}"

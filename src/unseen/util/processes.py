@@ -1,4 +1,4 @@
-"""Several processes: those that torchrun started (gloo on CPUs, nccl on GPUs), and workers that read photos."""
+"""Several processes: a group that torchrun starts (gloo on CPUs, nccl on GPUs), and workers that read photos."""
 
 from __future__ import annotations
 
@@ -20,12 +20,11 @@ from unseen.util.devices import choose_device
 from unseen.util.errors import UnseenError
 from unseen.util.names import first_line
 
-SIGNAL_SECONDS = 2.0  # longer than it takes to learn of a worker's death
-PATIENCE = timedelta(days=7)  # with the slowest process; torchrun notices one that is lost
+PATIENCE = timedelta(days=7)  # with the slowest process: torchrun notices a lost one
 
 
 class Processes(AbstractContextManager):
-    """The group of processes that this one belongs to; alone outside torchrun, or if `alone`.
+    """The group that this process belongs to; it is alone outside torchrun, or if `alone`.
 
     >>> with Processes("cpu") as processes:
     ...     processes.sum([1.0, 2.0])  # over all processes
@@ -115,11 +114,10 @@ def own_rank() -> int:
 
 
 def join(store: Any, rank: int, world: int) -> dist.Store:  # pyright: ignore[reportPrivateImportUsage]
-    """The part of torchrun's store that only the processes of this start use.
+    """A part of torchrun's store that only the processes of this start use.
 
-    torchrun keeps one store when it restarts the processes, and addresses of lost processes stay in it. So the first
-    process names a part of the store, and hands the name to each other process under a key that is new with every
-    start, until all have confirmed it.
+    torchrun keeps one store when it restarts processes, with the addresses of lost ones. So the first process names a
+    part of the store, and passes the name to each other process under a key that is new with every start.
     """
     name = key = uuid4().hex
     if rank > 0:
@@ -136,8 +134,8 @@ def join(store: Any, rank: int, world: int) -> dist.Store:  # pyright: ignore[re
 
 
 def shared(batch: torch.Tensor) -> torch.Tensor:
-    """A worker's batch in shared memory, so that it can be handed over. torch would move it there in a thread whose
-    error is lost where there is no room: the batch would never come, and the reader wait for ever."""
+    """Move a worker's batch to shared memory. torch would do so in a thread that loses the error if memory is full, and
+    the reader would wait for ever."""
     return batch if get_worker_info() is None else batch.share_memory_()
 
 
@@ -147,24 +145,8 @@ def watch_workers(work: Callable[[], None], advice: str) -> None:
     try:
         work()
     except (RuntimeError, ConnectionError, EOFError) as error:
-        death = _death(error)
-        if death is None:
+        death = first_line(error)
+        if isinstance(error, RuntimeError) and "DataLoader worker" not in death:
             raise
     if death is not None:  # raised here, where nothing holds the loader any more: torch would report it again
         raise UnseenError(f"a process that reads photos ended unexpectedly: {death} {advice}")
-
-
-def _death(error: Exception) -> str | None:
-    """torch's message about the death of a worker; None if `error` is about something else.
-
-    torch raises it from a signal, wherever the program is then. A batch that the worker was handing over breaks off
-    before that: then wait for the signal, or it would be raised somewhere later.
-    """
-    if isinstance(error, (ConnectionError, EOFError)):
-        try:
-            time.sleep(SIGNAL_SECONDS)
-        except RuntimeError as report:
-            return _death(report)
-        return f"{type(error).__name__}: {error}."
-    message = str(error).partition("\n")[0]
-    return message if "DataLoader worker" in message else None

@@ -37,7 +37,7 @@ class Run:
         resume: Continue from the checkpoint in `folder`.
         workers: Processes that read photos.
         show_progress: Show a progress bar.
-        checkpoint_every: Steps from one checkpoint to the next; in stage 1 a step is an epoch.
+        checkpoint_every: Epochs of stage 1 from one checkpoint to the next; stage 2 saves one after each epoch.
         records: What was logged, for the bundle.
         started: When this process began, on the monotonic clock.
         spent: Seconds that earlier processes took, if this run resumes their work.

@@ -155,14 +155,13 @@ def finetune(
     skip_unknown: Annotated[bool, Option(help="Leave out folders that are not seen classes.")] = False,
     seed: options.Seed = 0,
     device: options.Device = "auto",
-    checkpoint_every: Annotated[int, Option(min=1, help="Steps between checkpoints.")] = 200,
     resume: options.Resume = False,
     overwrite: options.Restart = False,
     trust_code: options.TrustCode = False,
     json_: JsonFlag = False,
 ) -> None:
     """Finetune the network under the predicted classifiers of its seen classes (the paper's second stage)."""
-    run = Run(seed=seed, device=device, checkpoint_every=checkpoint_every, resume=resume, workers=workers)
+    run = Run(seed=seed, device=device, resume=resume, workers=workers)
     model = load(bundle, device="cpu", trust_code=trust_code)  # each process moves a copy to its own device
     record = model.finetune(photos, settings, out=out, overwrite=overwrite, skip_unknown=skip_unknown, run=run)
     if os.environ.get("RANK", "0") == "0":  # of torchrun's processes one speaks

@@ -25,11 +25,13 @@ from unseen.methods.graph.layers import GraphNetwork, Operator
 from unseen.methods.projections import Append1
 from unseen.util.devices import choose_device, peak_memory_mb
 from unseen.util.errors import UnseenError
-from unseen.util.loop import TrainingLoop, pack_training, unpack_training
+from unseen.util.loop import TrainingLoop, check_finite
 from unseen.util.names import list_some
 from unseen.util.processes import Processes
 from unseen.util.run import Run
 from unseen.util.settings import AT_LEAST_1, BELOW_1, NOT_NEGATIVE
+
+LOG_EVERY = 10  # epochs
 
 
 class Masks:
@@ -111,30 +113,29 @@ def half_squares(predicted: Tensor, known: Tensor) -> Tensor:
 
 
 class Stage1(TrainingLoop):
-    """The loop of one training: a step is an epoch."""
-
-    unit = "epoch"
+    """The loop of one training."""
 
     def __init__(self, training: Training, run: Run, epochs: int, identity: dict[str, Any], processes: Processes):
-        super().__init__(run, epochs, identity, processes)
+        super().__init__(run, epochs, identity, training.network, training.optimiser, processes)
         self.training = training
         self.loss = torch.tensor(torch.nan)
-        self.logged_step, self.logged_at = 0, time.monotonic()
+        self.logged, self.logged_at = 0, time.monotonic()  # the last epoch in the log
 
-    def update(self, batch: None) -> None:
+    def train_epoch(self) -> None:
         self.loss = self.training.step()
 
-    def is_logged(self) -> bool:
-        return self.step == 1 or super().is_logged()
+    def end_epoch(self, saves: bool) -> None:
+        self.bar.advance(1, **(self._log() if saves or self.epoch == 1 or self.epoch % LOG_EVERY == 0 else {}))
 
-    def log(self) -> dict[str, str]:
+    def _log(self) -> dict[str, str]:
+        """Log the epoch; return what the progress bar shows."""
         loss, now = float(self.loss), time.monotonic()
-        self.check_finite(loss)
-        speed = (self.step - self.logged_step) / max(now - self.logged_at, 1e-9)
-        self.logged_step, self.logged_at = self.step, now
+        check_finite(loss, self.epoch)
+        speed = (self.epoch - self.logged) / max(now - self.logged_at, 1e-9)
+        self.logged, self.logged_at = self.epoch, now
         hops = self.training.network.hop_weights()
         self.run.log(
-            epoch=self.step,
+            epoch=self.epoch,
             loss=loss,
             epochs_per_second=round(speed, 3),
             **({"hop_weights": hops} if hops else {}),
@@ -143,14 +144,12 @@ class Stage1(TrainingLoop):
         return {"loss": f"{loss:.4f}", "epochs/s": f"{speed:.2f}"}
 
     def pack(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        training = self.training
-        return pack_training(training.network, training.optimiser, training.generator), {"loss": float(self.loss)}
+        return {"generator": self.training.generator.get_state()}, {"loss": float(self.loss)}
 
     def unpack(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
-        training = self.training
-        unpack_training(tensors, training.network, training.optimiser, training.generator)
+        self.training.generator.set_state(tensors["generator"])
         self.loss = torch.tensor(facts["loss"])
-        self.logged_step = facts["epoch"]
+        self.logged = facts["epoch"]
 
 
 def fit(
@@ -164,12 +163,12 @@ def fit(
 ) -> FitRecord:
     """Train `network` in place on `x` (rows of field.inputs) towards `targets` (rows of field.nodes[-1]).
 
-    With `run.resume` it goes on from the checkpoint in `run.folder`.
+    `run.resume` continues from the checkpoint in `run.folder`.
     """
     processes = Processes(run.device, alone=True)  # stage 1 is short: torchrun's other processes wait for it
     training = Training(network, field, x, targets, settings, run.seed, processes.device)
     loop = Stage1(training, run, settings.epochs, _identity(name, settings, run, field, x, targets), processes)
-    loop.do_steps(f"Training {name}")
+    loop.do_epochs(f"Training {name}")
     return FitRecord(
         loss=float(loop.loss),
         epochs=settings.epochs,
