@@ -24,10 +24,10 @@ from pathlib import Path
 
 import numpy as np
 
+from pages import kept_words
 from unseen.methods import make_method
 from unseen.networks.store import (
     BLOCK,
-    IN_MEMORY,
     Block,
     FeatureStore,
     Source,
@@ -39,12 +39,10 @@ from unseen.training.stage1 import fit_classifiers
 from unseen.util.devices import peak_memory_mb
 from unseen.util.run import Run
 from unseen.vectors.class_vectors import class_vectors
-from unseen_lab.methods.photo_classes import CHUNK
 
 SIZES = (10_000, 100_000, 1_000_000)
 FEATURES, SEEN, CANDIDATES = 1280, 100, 1548  # as EfficientNet-Lite0 has, and as many candidates as 2-hops
 MISSING = "–"
-IMAGENET_21K = 14.2e6  # photos
 GIVEN = {
     "eszsl": {"gamma": 1.0, "ridge": 1.0},
     "exem": {"width": 1.0, "ridge": 1.0},
@@ -167,28 +165,19 @@ def page(results: list[dict]) -> str:
     sizes = sorted({result["photos"] for result in results})
     by = {(result["measure"], result["photos"]): result for result in results}
     measured = {name: [by[name, size] for size in sizes if (name, size) in by] for name in MEASURES}
-    shown = [name for name, own in measured.items() if len(own) > 1]
-    names = [name for name in shown if len(measured[name]) == len(sizes)]
     header = ["measure", *(f"s, {size:,}" for size in sizes), "ms a photo more", *(f"MB, {size:,}" for size in sizes)]
     lines = [header, [":---", *["---:"] * (len(header) - 1)]]
-    for name in shown:
+    for name in [name for name, own in measured.items() if len(own) > 1]:
         cells = [by.get((name, size), {}) for size in sizes]
         lines.append([name, *(f"{found['cpu_seconds']:,.1f}" if found else MISSING for found in cells),
                       f"{_slope(measured[name]):.3f}",
                       *(f"{found['peak_mb']:,.0f}" if found else MISSING for found in cells)])  # fmt: skip
     table = "\n".join("| " + " | ".join(line) + " |" for line in lines)
-    few, many = sizes[0], sizes[-1]
-    added = {name: by[name, many]["peak_mb"] - by[name, few]["peak_mb"] for name in names}
-    worst = max(added, key=lambda name: added[name])
-    pace, reading = (_slope(measured[name]) for name in ("evaluate", "read"))
-    command = "python benchmarks/full_size.py --work WORK --markdown docs/results/full-size.md"
-    hours = pace * IMAGENET_21K / 1000 / 3600
     return f"""# Time and memory at full size
 
-Made-up features of up to {many:,} photos, {FEATURES:,} each in half precision ({many * FEATURES * 2 / 1e9:.1f} GB on
-disk), in a feature store as `unseen features` writes it, of {SEEN} seen classes. `read` reads them and checks their
-checksums, `evaluate` also ranks every photo among {CANDIDATES:,} candidates. The methods use fixed settings:
-{_told(shown)}.
+Made-up features of up to {sizes[-1]:,} photos, {FEATURES:,} each in half precision, in a feature store as `unseen
+features` writes it, of {SEEN} seen classes. `read` reads them and checks their checksums, `evaluate` also ranks every
+photo among {CANDIDATES:,} candidates, each method learns from all of them with fixed settings.
 
 Seconds are CPU seconds of all threads; they include the hierarchy and the class vectors, which take the same time for
 any number of photos. *ms a photo more* is the cost of each further photo, between the two largest sizes. MB is the peak
@@ -196,17 +185,7 @@ memory of the process, Python and libraries included. {MISSING} stands for what 
 
 {table}
 
-With {many // few} times the photos, memory grows by at most {max(added[worst], 0):,.0f} MB ({worst}), where the
-features themselves would take {many * FEATURES * 4 / 1e6:,.0f} MB: up to {IN_MEMORY / 1e6:,.0f} MB of features are held
-in memory, and more are read from disk, {CHUNK:,} photos at a time. Time grows with the photos: between the two largest
-sizes it grows {_growth(by, names, sizes)}.
-
-So the full size can be estimated. Reading {FEATURES:,} features of a photo takes {reading:.3f} ms of one core,
-{FEATURES * 2 / reading / 1e3:,.0f} MB/s. An evaluation of ImageNet-21K's 14.2 million photos among {CANDIDATES:,}
-candidates would be {hours:.1f} core-hours with as many features, divided by the processes that share it. [At full size,
-on GPUs](../cluster.md#how-long) has the rest.
-
-Made by `{command}`.
+Made by `python benchmarks/full_size.py --work WORK --markdown docs/results/full-size.md`.
 """
 
 
@@ -214,18 +193,6 @@ def _slope(own: list[dict]) -> float:
     """Milliseconds that a further photo takes, between the two largest sizes."""
     before, after = own[-2:]
     return 1000 * (after["cpu_seconds"] - before["cpu_seconds"]) / (after["photos"] - before["photos"])
-
-
-def _growth(by: dict, names: list[str], sizes: list[int]) -> str:
-    ratios = [by[name, sizes[-1]]["cpu_seconds"] / by[name, sizes[-2]]["cpu_seconds"] for name in names]
-    return f"{min(ratios):.1f} to {max(ratios):.1f} times, for {sizes[-1] / sizes[-2]:.0f} times the photos"
-
-
-def _told(names: list[str]) -> str:
-    given = {
-        name: ", ".join(f"{key} {value:g}" for key, value in GIVEN[name].items()) for name in names if name in GIVEN
-    }
-    return "; ".join(f"{name} {settings}" for name, settings in given.items())
 
 
 def main() -> None:
@@ -241,7 +208,7 @@ def main() -> None:
     options.work.mkdir(parents=True, exist_ok=True)
     results = run_all(options.work, [int(size) for size in options.sizes.split(",")], names)
     if options.markdown is not None:
-        options.markdown.write_text(page(results), encoding="utf-8")
+        options.markdown.write_text(page(results) + kept_words(options.markdown), encoding="utf-8")
     print(json.dumps({"full_size": results}))
 
 

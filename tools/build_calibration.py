@@ -1,7 +1,6 @@
 """Fit the default bundle's calibration on photos of seen classes: a few numbers, which are all that is kept of them.
 
     python tools/build_calibration.py --photos DIR           DIR/<wnid>/*: writes default-calibration.json
-    python tools/build_calibration.py --photos DIR --check   fits again, and compares with what is there
 
 The photos must not be among those that results are reported on.
 """
@@ -11,7 +10,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-import math
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +20,6 @@ from unseen.training.default import CALIBRATION, default_choices
 from unseen.training.settings import TrainSettings
 from unseen.training.stage1 import train
 from unseen.util.files import sha256
-
-TOLERANCE = 0.02  # relative: other processors round features otherwise
 
 
 def fit(bundle: Bundle, images: Path, features: Path | None = None) -> dict[str, Any]:
@@ -44,33 +40,14 @@ def fit(bundle: Bundle, images: Path, features: Path | None = None) -> dict[str,
     }
 
 
-def differences(ours: Any, theirs: Any, place: str = "") -> list[str]:
-    """Where two of them differ by more than rounding."""
-    if isinstance(ours, dict) and isinstance(theirs, dict):
-        keys = sorted(ours.keys() | theirs.keys())
-        return [line for key in keys for line in differences(ours.get(key), theirs.get(key), f"{place}/{key}")]
-    if isinstance(ours, list) and isinstance(theirs, list) and len(ours) == len(theirs):
-        pairs = enumerate(zip(ours, theirs, strict=True))
-        return [line for at, pair in pairs for line in differences(*pair, f"{place}/{at}")]
-    if isinstance(ours, float) and isinstance(theirs, (int, float)):
-        same = math.isclose(ours, theirs, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
-    else:
-        same = ours == theirs
-    return [] if same else [f"{place}: {theirs} there, {ours} now"]
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--photos", type=Path, required=True, help="photos of seen classes, DIR/<wnid>/*")
     parser.add_argument("--features", type=Path, help="the feature store of these photos, to save time")
     parser.add_argument("--out", type=Path, default=common.DATA, help="folder of the data files")
-    parser.add_argument("--check", action="store_true", help="only compare with what is there")
     options = parser.parse_args()
     bundle, path = train(settings=TrainSettings(precision="fp16")), options.out / CALIBRATION
     found = fit(bundle, options.photos, options.features)
-    if options.check:
-        wrong = differences(found["calibration"], json.loads(path.read_text())["calibration"])
-        raise SystemExit("\n".join(wrong) or "the same numbers")
     path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8", newline="\n")
     source = common.Package("fitted", "photos of seen classes", "1", "", found["photos"]["sha256"])
     what = "the default bundle's calibration: numbers fitted on photos"

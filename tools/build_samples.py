@@ -16,7 +16,6 @@ import re
 import subprocess
 import sys
 import zipfile
-from dataclasses import dataclass
 from pathlib import Path
 
 from PIL import Image
@@ -36,95 +35,30 @@ SCIPY = common.Package(
 GCOMPRIS = "gcompris-qt-data_3.1-2_all.deb"  # of Debian 12; `apt-get download gcompris-qt-data`
 
 
-@dataclass(frozen=True)
-class Picture:
-    """A picture and where it lies. `word` and `alt` are for the page; `licence` is what the package says."""
-
-    name: str
-    word: str
-    alt: str
-    by: str
-    licence: str
-    source: str  # package: file
-    sha256: str
-
-
-PICTURES = [
-    Picture(
-        "temple",
-        "Never shown",
-        "The Sun Temple of Konark, between carved walls",
-        "Tetraktys",
-        "public domain",
-        "Debian gcompris-qt-data 3.1: explore_monuments/resource/india/konarkSunTemple.webp",
-        "c94ddb83bb2d878fecaf0677e8e6c1e73ede7dd39bd69f5e84d2f68e84515156",
-    ),
-    Picture(
-        "raccoon",
-        "It gets wrong",
-        "A raccoon between leaves",
-        "public-domain-image.com",
-        "public domain",
-        "PyPI scipy 1.9.3: scipy/misc/face.dat",
-        "9d8b0b4d081313e2b485748c770472e5a95ed1738146883d84c7030493e82886",
-    ),
-    Picture(
-        "cat",
-        "Cat",
-        "Chelsea, a tabby cat",
-        "Stefan van der Walt",
-        "CC0",
-        "PyPI scikit-image: chelsea.png",
-        "596aa1e7cb875eb79f437e310381d26b338a81c2da23439704a73c4651e8c4bb",
-    ),
-    Picture(
-        "coffee",
-        "Coffee",
-        "An espresso in a red cup",
-        "Rachel Michetti, courtesy of Pikolo Espresso Bar",
-        "CC0",
-        "PyPI scikit-image: coffee.png",
-        "cc02f8ca188b167c775a7101b5d767d1e71792cf762c33d6fa15a4599b5a8de7",
-    ),
-    Picture(
-        "rocket",
-        "Rocket",
-        "A Falcon 9 before the launch of DSCOVR",
-        "SpaceX",
-        "public domain",
-        "PyPI scikit-image: rocket.jpg",
-        "c2dd0de7c538df8d111e479619b129464d0269d0ae5fd18ca91d33a7fdfea95c",
-    ),
-    Picture(
-        "camera",
-        "Tripod",
-        "A man looking through a film camera on a tripod",
-        "Lav Varshney",
-        "CC0",
-        "PyPI scikit-image: camera.png",
-        "b0793d2adda0fa6ae899c03989482bff9a42d3d5690fc7e3648f2795d730c23a",
-    ),
-]
+# What was looked at: name -> sha256 of the picture in its package. samples.json says where each lies, and whose it is.
+PICTURES = {
+    "temple": "c94ddb83bb2d878fecaf0677e8e6c1e73ede7dd39bd69f5e84d2f68e84515156",
+    "raccoon": "9d8b0b4d081313e2b485748c770472e5a95ed1738146883d84c7030493e82886",
+    "cat": "596aa1e7cb875eb79f437e310381d26b338a81c2da23439704a73c4651e8c4bb",
+    "coffee": "cc02f8ca188b167c775a7101b5d767d1e71792cf762c33d6fa15a4599b5a8de7",
+    "rocket": "c2dd0de7c538df8d111e479619b129464d0269d0ae5fd18ca91d33a7fdfea95c",
+    "camera": "b0793d2adda0fa6ae899c03989482bff9a42d3d5690fc7e3648f2795d730c23a",
+}
 
 
 def build(inputs: Path, out: Path) -> None:
-    """Write every sample, and samples.json about them, into `out`."""
+    """Write every sample of samples.json into `out`."""
     out.mkdir(parents=True, exist_ok=True)
-    for picture in PICTURES:
+    for picture in json.loads((STATIC / "samples" / "samples.json").read_text(encoding="utf-8")):
         data = _read(picture, inputs)
-        if hashlib.sha256(data).hexdigest() != picture.sha256:
-            raise SystemExit(f"{picture.source}: not the picture that was looked at")
-        (out / f"{picture.name}.jpg").write_bytes(_jpeg(picture, data))
-    fields = ("name", "word", "alt", "by", "licence", "source")
-    rows = [
-        {"file": f"{picture.name}.jpg"} | {field: getattr(picture, field) for field in fields} for picture in PICTURES
-    ]
-    (out / "samples.json").write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8", newline="\n")
+        if hashlib.sha256(data).hexdigest() != PICTURES[picture["name"]]:
+            raise SystemExit(f"{picture['source']}: not the picture that was looked at")
+        (out / picture["file"]).write_bytes(_jpeg(picture, data))
 
 
-def _read(picture: Picture, inputs: Path) -> bytes:
+def _read(picture: dict[str, str], inputs: Path) -> bytes:
     """The bytes of a picture in its package."""
-    package, _, file = picture.source.partition(": ")
+    package, _, file = picture["source"].partition(": ")
     if "scikit-image" in package:
         skimage = importlib.util.find_spec("skimage")
         if skimage is None:
@@ -140,14 +74,14 @@ def _read(picture: Picture, inputs: Path) -> bytes:
     resources = subprocess.run(["sh", "-c", unpack], check=True, capture_output=True).stdout
     for match in re.finditer(rb"RIFF(....)WEBP", resources, re.DOTALL):
         data = resources[match.start() : match.start() + int.from_bytes(match[1], "little") + 8]
-        if hashlib.sha256(data).hexdigest() == picture.sha256:
+        if hashlib.sha256(data).hexdigest() == PICTURES[picture["name"]]:
             return data
     raise SystemExit(f"{archive}: {file} is not in it")
 
 
-def _jpeg(picture: Picture, data: bytes) -> bytes:
+def _jpeg(picture: dict[str, str], data: bytes) -> bytes:
     """The best quality that stays within the size."""
-    if picture.source.endswith("face.dat"):
+    if picture["source"].endswith("face.dat"):
         image = Image.frombytes("RGB", (1024, 768), bz2.decompress(data))
     else:
         image = Image.open(io.BytesIO(data)).convert("RGB")
@@ -157,7 +91,7 @@ def _jpeg(picture: Picture, data: bytes) -> bytes:
         image.save(buffer, "JPEG", quality=quality, optimize=True, progressive=True)
         if buffer.tell() <= MOST_BYTES:
             return buffer.getvalue()
-    raise SystemExit(f"{picture.name}: does not fit into {MOST_BYTES:,} bytes")
+    raise SystemExit(f"{picture['name']}: does not fit into {MOST_BYTES:,} bytes")
 
 
 def main() -> None:

@@ -16,7 +16,7 @@ import numpy as np
 
 import common
 
-DIMENSIONS = 128  # docs/data.md has the measurement behind this choice: tools/measure_text.py
+DIMENSIONS = 128  # docs/data.md says why
 
 
 def sentences(folder: Path) -> list[str]:

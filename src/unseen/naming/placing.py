@@ -5,7 +5,8 @@ A name that WordNet lacks gets the likeliest parents c, by a few facts about eac
     p(c) = softmax over the possible parents c of  sum of weight * fact(c)
 
 The places offered are near to most of what is likely: a class between two likely ones may be better than either.
-`tools/tune_suggest.py` chose the weights on one half of benchmarks/everyday-names.csv and on nouns of WordNet itself.
+The weights maximise the probability near the true parent, on one half of benchmarks/everyday-names.csv and on nouns of
+WordNet, each hidden in turn; `benchmarks/suggest.py` measures them on the other half.
 """
 
 from __future__ import annotations

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import numpy as np
+import torch
 
 from unseen import Problem, Run, Solution
 from unseen.methods import FitRecord, Linear, WordSpace
 from unseen.util import AT_LEAST_1, NOT_NEGATIVE, POSITIVE, progress
 from unseen_lab.methods.photo_classes import PhotoClasses, best, moments, take_step
-
-if TYPE_CHECKING:
-    import torch
 
 MARGINS = (0.1, 0.3, 1.0)  # the paper's first
 CHECKS = 5  # times at which the number of epochs may end
@@ -89,8 +87,6 @@ class _Model:
     """M and its training data, on one device."""
 
     def __init__(self, data: PhotoClasses, margin: float, settings: DeViSESettings, run: Run):
-        import torch
-
         self.margin, self.settings, device = margin, settings, run.torch_device()
         # Features of length about 1, so that one learning rate fits all networks.
         lengths = [np.linalg.norm(photos, axis=1).sum(dtype=np.float64) for _, photos in data.chunks()]
@@ -108,8 +104,6 @@ class _Model:
 
     def train(self, epochs: int, run: Run, what: str = "DeViSE") -> float:
         """Train for more epochs; the mean loss over the last one."""
-        import torch
-
         mean, count = 0.0, self.data.photos
         with progress(what, epochs, run.show_progress) as bar:
             for epoch in range(epochs):
@@ -124,8 +118,6 @@ class _Model:
         return mean
 
     def _loss(self, chosen: torch.Tensor) -> torch.Tensor:
-        import torch
-
         photos = torch.from_numpy(self.data.take(chosen.numpy())).to(self.words.device)
         labels = self.labels[chosen].to(self.words.device)
         everything = torch.ones(len(self.words), dtype=torch.bool, device=self.words.device)
@@ -138,8 +130,6 @@ def truncated_hinge(scores, labels, candidates, margin: float, generator):
 
     `scores` is n x M, `labels` n, `candidates` a boolean mask of the labels that may be drawn.
     """
-    import torch
-
     excess = margin - scores.gather(1, labels[:, None]) + scores
     breaks = (excess.detach() > 0) & candidates
     breaks[torch.arange(len(labels), device=labels.device), labels] = False

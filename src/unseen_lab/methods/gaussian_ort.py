@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import numpy as np
+import torch
 
 from unseen import Method, Problem, Run, Solution
 from unseen.methods import FitRecord, State, Unit, normalise_rows
 from unseen.util import AT_LEAST_1, NOT_NEGATIVE, POSITIVE, progress
 from unseen_lab.methods.photo_classes import PhotoClasses, best, moments, take_step
-
-if TYPE_CHECKING:
-    import torch
 
 SIGMAS = (0.8, 0.5, 1.2)  # the paper's value for AWA2 first
 CHECKS = 6  # times at which the number of steps may end
@@ -118,8 +116,6 @@ class _Model:
     """W and its training data, on one device."""
 
     def __init__(self, data: PhotoClasses, sigma: float, settings: GaussianOrtSettings, run: Run):
-        import torch
-
         self.settings, self.sigma, device = settings, sigma, run.torch_device()
         self.mean = data.mean().astype(np.float32)
         self.centre = data.vectors.mean(axis=0) if len(data) > 1 else np.zeros_like(data.vectors[0])
@@ -136,8 +132,6 @@ class _Model:
 
     def train(self, steps: int, run: Run, what: str = "Gaussian-Ort") -> float:
         """Take more steps; the mean loss over them."""
-        import torch
-
         total = 0.0
         with progress(what, steps, run.show_progress) as bar:
             for _ in range(steps):
@@ -149,8 +143,6 @@ class _Model:
         return total / max(steps, 1)
 
     def _loss(self, chosen: torch.Tensor) -> torch.Tensor:
-        import torch
-
         k1, k2 = self._kernels(self._points(self.data.take(chosen.numpy())), self.classes)
         own = torch.nn.functional.one_hot(self.labels[chosen.to(self.labels.device)], k1.shape[1]).bool()
         right = (k1 - 1).square() + (k2 - 1).square()
@@ -158,8 +150,6 @@ class _Model:
         return torch.where(own, right, false).sum(dim=1).mean()
 
     def _points(self, photos: np.ndarray) -> torch.Tensor:
-        import torch
-
         return torch.from_numpy(Unit(self.mean)(photos)[:, :-1].copy()).to(self.matrix.device)
 
     def _kernels(self, points: torch.Tensor, classes: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -173,8 +163,6 @@ class _Model:
 
     def misfit(self, photos: np.ndarray, vectors: np.ndarray) -> np.ndarray:
         """(k1 - 1)^2 + (k2 - 1)^2 of these photos and classes, n x C: the published rule."""
-        import torch
-
         classes = torch.from_numpy(normalise_rows(vectors - self.centre)).to(self.matrix.device)
         with torch.no_grad():
             k1, k2 = self._kernels(self._points(photos), classes)
@@ -182,8 +170,6 @@ class _Model:
 
     def ratio(self, photos: int = 2048) -> float:
         """r: how much |W a|^2 counts beside x' W a, for the photos' own classes."""
-        import torch
-
         some = np.random.default_rng(0).permutation(self.data.photos)[:photos]
         with torch.no_grad():
             k1, k2 = self._kernels(self._points(self.data.take(some)), self.classes)

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
+import torch
+from torch import nn
 
 from unseen import Method, Problem, Run, Solution
 from unseen.methods import FitRecord, State, Unit, normalise_rows
 from unseen.util import AT_LEAST_1, AT_LEAST_2, NOT_NEGATIVE, POSITIVE, progress
 from unseen_lab.methods.photo_classes import PhotoClasses, best, moments, take_step
-
-if TYPE_CHECKING:
-    import torch
 
 SHRINKAGES = (10.0, 1.0, 3.0, 30.0, 100.0, 0.3)  # of the classifier's covariance, in units of its mean variance
 CHECKS = 6  # times at which the number of steps may end
@@ -167,9 +166,6 @@ class _Networks:
     """Encoder, generator and regressor, and the photos that they learn from."""
 
     def __init__(self, data: PhotoClasses, settings: SEGZSLSettings, run: Run):
-        import torch
-        from torch import nn
-
         self.settings, self.device = settings, run.torch_device()
         self.data, self.vectors = data, _scaled(data.vectors)
         self.width, self.size = data.width, data.vectors.shape[1]
@@ -197,8 +193,6 @@ class _Networks:
 
     def train(self, steps: int, run: Run, what: str = "SE-GZSL") -> float:
         """Take more pairs of steps; the mean reconstruction error of the last tenth, in units of v."""
-        import torch
-
         errors = []
         with progress(what, steps, run.show_progress) as bar:
             for _ in range(steps):
@@ -211,16 +205,12 @@ class _Networks:
         return float(np.mean(errors[-max(1, steps // 10) :])) if errors else 0.0
 
     def _regressor_step(self, photos: torch.Tensor, vectors: torch.Tensor) -> None:
-        import torch
-
         with torch.no_grad():
             made = self._made(vectors)
         loss = _squares(self.regressor(photos) - vectors)
         take_step(self.first, loss + self.settings.feedback * _squares(self.regressor(made) - vectors))
 
     def _autoencoder_step(self, photos: torch.Tensor, vectors: torch.Tensor) -> float:
-        import torch
-
         mean, spread = self.encoder(photos).chunk(2, dim=1)
         z = mean + (spread / 2).exp() * self._normal(len(photos))
         error = _squares(self.generator(torch.cat([z, vectors], dim=1)) - photos) / (2 * self.variance)
@@ -235,13 +225,9 @@ class _Networks:
         return error.item() * 2 / self.width
 
     def _made(self, vectors: torch.Tensor) -> torch.Tensor:
-        import torch
-
         return self.generator(torch.cat([self._normal(len(vectors)), vectors], dim=1))
 
     def _normal(self, count: int) -> torch.Tensor:
-        import torch
-
         return torch.randn(count, self.settings.latent, generator=self.noise).to(self.device)
 
     def generator_arrays(self) -> dict[str, np.ndarray]:
@@ -272,8 +258,6 @@ class _Networks:
 
 
 def _perceptron(inputs: int, hidden: int, outputs: int) -> torch.nn.Sequential:
-    from torch import nn
-
     return nn.Sequential(nn.Linear(inputs, hidden), nn.LeakyReLU(SLOPE), nn.Linear(hidden, outputs))
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import numpy as np
+import torch
 
 from unseen import Method, Problem, Run, Solution
 from unseen.methods import Append1, FitRecord, State, Unit, normalise_rows
@@ -179,8 +180,6 @@ def one_vs_other(
     By L-BFGS on all photos, in chunks of them: memory holds W (C x D) a few times, and no n x C matrix. Returns (W,
     least value) for each regulariser, each one starting from the solution for the one before.
     """
-    import torch
-
     device, count = run.torch_device(), data.photos
     weights = torch.zeros(len(data), data.width, device=device, requires_grad=True)
     truth = torch.from_numpy(data.labels.astype(np.int64))
