@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, fields
-from typing import Literal
+from pathlib import Path
+from typing import Annotated, Literal
 
 import pytest
 
 from unseen.methods import get_method, make_method, method_names
 from unseen.util.errors import UnseenError
-from unseen.util.settings import check_settings
+from unseen.util.settings import AT_LEAST_1, Record, check_settings, list_settings
 
 WRONG = [
     ("kin", "ridge", '"abc"', "must be a number greater than 0, not 'abc'"),
@@ -79,3 +80,46 @@ def test_whole_numbers_are_numbers_and_tuples_are_lists():
 def test_settings_it_does_not_have():
     with pytest.raises(UnseenError, match="conse has no setting 'tops'"):
         make_method("conse", {"tops": 3})
+
+
+@dataclass(frozen=True)
+class Question:
+    """As a command has them.
+
+    Args:
+        k: How many labels
+            a photo gets.
+        place: Where it was taken.
+    """
+
+    k: Annotated[int, AT_LEAST_1] = 5
+    place: Path | None = None
+    names: list[str] = field(default_factory=list)
+
+
+def test_a_dataclass_says_all_that_an_option_needs():
+    k, place, names = list_settings(Question)
+    assert (k.name, k.kind, k.default, k.help, k.limit.least) == ("k", int, 5, "How many labels a photo gets.", 1)
+    assert (place.kind, place.optional, place.help) == (Path, True, "Where it was taken.")
+    assert (names.kind, names.several, names.default) == (str, True, [])
+    check_settings("question", Question(place=Path("x"), names=["a"]))
+    with pytest.raises(UnseenError, match="question: place must be a path, not 3"):
+        check_settings("question", Question(place=3, names=["a"]))
+
+
+@dataclass(frozen=True)
+class Inner(Record):
+    score: float = field(metadata={"key": "hit@1"})
+
+
+@dataclass(frozen=True)
+class Outer(Record):
+    inner: Inner | None
+    note: str | None = None
+
+
+def test_records_come_back_from_json():
+    saved = {"inner": {"hit@1": 2.0}, "of_the_future": 1}
+    record = Outer.from_json(saved)
+    assert record == Outer(Inner(2.0), extra={"of_the_future": 1}) and record.to_json() == saved
+    assert Outer.from_json({"inner": None}).to_json() == {"inner": None}

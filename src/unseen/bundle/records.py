@@ -62,7 +62,7 @@ class TrainingRecord(Record):
 
     seconds: float | None = field(default=None, metadata={"key": "train_seconds"})  # before an interruption too
     peak_memory_mb: float | None = None  # None: unknown on this system
-    holdout: Holdout | None = field(default=None, metadata={"record": Holdout})
+    holdout: Holdout | None = None
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class FinetuneRecord(Record):
     photos_per_s: float
     processes: int  # that worked on it together
     settings: dict[str, Any]  # of `unseen.FinetuneSettings`
-    best_validation: Validation | None = field(metadata={"record": Validation})
+    best_validation: Validation | None
     peak_memory_mb: float | None
     validation_photos: int = 0  # kept aside
     unreadable: int = 0  # photos
@@ -125,7 +125,7 @@ class CalibrationRecord(Record):
     harm: float | None = None  # points of accuracy on seen classes that the balance may cost at most
     before_teaching: bool | None = None  # photos taught classes since: on seen classes it may cost more than `harm`
     effect: dict[str, Any] | None = None  # what it changed on the photos that it was fitted on
-    probability: ProbabilityNumbers | None = field(default=None, metadata={"record": ProbabilityNumbers})
+    probability: ProbabilityNumbers | None = None
 
 
 @dataclass(frozen=True, eq=False)

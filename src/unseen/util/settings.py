@@ -32,12 +32,13 @@ class Limit(NamedTuple):
 
     words: str
     holds: Callable[[float], bool]
+    least: int | None = None  # for `--help`
 
 
 POSITIVE = Limit("greater than 0", lambda value: value > 0)
-NOT_NEGATIVE = Limit("of at least 0", lambda value: value >= 0)
-AT_LEAST_1 = Limit("of at least 1", lambda value: value >= 1)
-AT_LEAST_2 = Limit("of at least 2", lambda value: value >= 2)
+NOT_NEGATIVE = Limit("of at least 0", lambda value: value >= 0, 0)
+AT_LEAST_1 = Limit("of at least 1", lambda value: value >= 1, 1)
+AT_LEAST_2 = Limit("of at least 2", lambda value: value >= 2, 2)
 BELOW_1 = Limit("of at least 0 and less than 1", lambda value: 0 <= value < 1)
 DECAY = Limit("greater than 0 and at most 1", lambda value: 0 < value <= 1)
 POINTS = Limit("from 0 to 100", lambda value: 0 <= value <= 100)
@@ -70,15 +71,20 @@ def list_settings(kind: type) -> list[Setting]:
         hint, limit = hints[item.name], ANY
         if get_origin(hint) is Annotated:
             hint, limit = get_args(hint)
-        union = get_args(hint) if type(None) in get_args(hint) else (hint,)
-        (type_,) = (part for part in union if part is not type(None))
+        type_, optional = _without_none(hint)
         choices = get_args(type_) if get_origin(type_) is Literal else ()
         several = get_origin(type_) is list
         type_ = str if choices else get_args(type_)[0] if several else type_
         default = item.default if item.default_factory is MISSING else item.default_factory()
         text = help.get(item.name, "")
-        settings.append(Setting(item.name, type_, default, text, several, len(union) > 1, choices, limit))
+        settings.append(Setting(item.name, type_, default, text, several, optional, choices, limit))
     return settings
+
+
+def _without_none(hint: Any) -> tuple[Any, bool]:
+    """The type in `T | None`, and whether None is allowed."""
+    types = [part for part in get_args(hint) if part is not type(None)]
+    return (types[0], True) if len(types) < len(get_args(hint)) else (hint, False)
 
 
 def _help(kind: type) -> dict[str, str]:
@@ -128,9 +134,9 @@ class Setting(NamedTuple):
 class Record:
     """Base of typed facts that are saved as JSON objects, and can be read by older and newer versions of the package.
 
-    In JSON a field has its own name or that of its metadata, `field(metadata={"key": "hit@1"})`; metadata may also
-    name the record that it holds, `{"record": Holdout}`. A field that is None by default is left out while it is None.
-    Keys without a field, such as those of a newer version, are kept in `extra`.
+    In JSON a field has its own name or that of its metadata, `field(metadata={"key": "hit@1"})`. A field may hold a
+    record. One that is None by default is left out while it is None. Keys without a field, such as those of a newer
+    version, are kept in `extra`.
     """
 
     extra: dict[str, Any] = field(default_factory=dict, kw_only=True)
@@ -138,13 +144,15 @@ class Record:
     @classmethod
     def from_json(cls: type[R], saved: Mapping[str, Any]) -> R:
         """The record that `to_json` gave; a field without a default must be there."""
-        values, rest = {}, dict(saved)
+        values, rest, hints = {}, dict(saved), get_type_hints(cls)
         for item in fields(cls):
             key = item.metadata.get("key", item.name)
             if item.name == "extra" or key not in rest:
                 continue
-            value, kind = rest.pop(key), item.metadata.get("record")
-            values[item.name] = kind.from_json(value) if kind is not None and value is not None else value
+            kind, _ = _without_none(hints[item.name])
+            is_record = isinstance(kind, type) and issubclass(kind, Record)
+            value: Any = rest.pop(key)
+            values[item.name] = kind.from_json(value) if is_record and value is not None else value
         return cls(**values, extra=rest)
 
     def to_json(self) -> dict[str, Any]:

@@ -8,14 +8,19 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from typing import Annotated, Literal
 
 import pytest
+from typer import Argument
+from typer.testing import CliRunner
 
-from unseen.apps.cli.app import COMMANDS
+from unseen.apps.cli.app import COMMANDS, JsonFlag, _loaded, command
 from unseen.apps.cli.output import emit, print_table, stderr, stdout
 from unseen.hierarchy.core import Hierarchy
+from unseen.util.settings import AT_LEAST_1, check_settings
 
 LONG = "a " * 100  # wider than any screen
 
@@ -171,3 +176,55 @@ def test_the_shell_completes_commands_and_options(typed, at, offered):
     command = [sys.executable, "-c", f"import sys; sys.argv = ['unseen']; {script}"]
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert offered in done.stdout.split(), done.stderr
+
+
+@dataclass(frozen=True)
+class Where:
+    """Of a photo.
+
+    Args:
+        k: How many.
+        among: Names of your own.
+        quick: In a hurry.
+    """
+
+    k: Annotated[int, AT_LEAST_1] = 5
+    among: str | None = None
+    quick: bool = False
+
+
+@dataclass(frozen=True)
+class When:
+    """Of a photo.
+
+    Args:
+        day: Of the week.
+    """
+
+    day: Literal["monday", "friday"] = "friday"
+
+    def __post_init__(self) -> None:
+        check_settings("when", self)
+
+
+def test_dataclasses_become_options(monkeypatch):
+    got = []
+
+    @command("ask")
+    def ask(photo: Annotated[str, Argument()], *, where: Where, when: When, json_: JsonFlag = False) -> None:
+        got.append((photo, where, when))
+
+    def run(*typed: str):
+        return CliRunner().invoke(_loaded["ask"], typed)
+
+    assert run("x.jpg").exit_code == 0 and got.pop() == ("x.jpg", Where(), When())
+    assert run("x.jpg", "-k", "2", "--among", "okapi", "--quick", "--day", "monday").exit_code == 0
+    assert got.pop() == ("x.jpg", Where(2, "okapi", True), When("monday"))
+    monkeypatch.setenv("UNSEEN_ASK_AMONG", "zebra")
+    assert run("x.jpg").exit_code == 0 and got.pop()[1].among == "zebra"
+    assert "Names of your own." in run("--help").stdout and run("x.jpg", "-k", "0").exit_code == 2
+    wrong = run("x.jpg", "--day", "sunday", "--json")
+    assert (
+        wrong.exit_code == 1 and json.loads(wrong.stdout)["error"] == "when: day must be monday or friday, not 'sunday'"
+    )
+    monkeypatch.delitem(_loaded, "ask")

@@ -32,7 +32,7 @@ from typer.main import get_command
 
 from unseen import __version__
 from unseen.apps.cli.output import emit, print_error, print_facts, show_log, stderr
-from unseen.util.devices import uncollected
+from unseen.util.devices import quick_start
 from unseen.util.errors import UnseenError
 from unseen.util.safe_text import SafeConsole, visible
 from unseen.util.settings import Setting, list_settings
@@ -95,7 +95,7 @@ class LazyCommands(TyperGroup):
 
 def load_command(name: str):
     """The command of that name, imported with its options."""
-    with uncollected():
+    with quick_start():
         import_module(COMMANDS[name][0], "unseen.apps.cli")
     return get_command(_loaded[name])
 
@@ -218,9 +218,8 @@ def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
 def _option(field: Setting) -> inspect.Parameter:
     """The option for a field of a settings dataclass; a name of one letter makes a short one, -k."""
     kind = str if field.kind is Any else field.kind
-    least = {"of at least 0": 0, "of at least 1": 1}.get(field.limit.words)
     names = ["-" + field.name] if len(field.name) == 1 else []
-    option = Option(*names, help=field.help, min=least if kind is int else None)
+    option = Option(*names, help=field.help, min=field.limit.least if kind is int else None)
     annotation = list[kind] if field.several else kind
     optional = field.optional or field.default is None
     return _parameter(field.name, Annotated[annotation | None if optional else annotation, option], field.default)
