@@ -27,7 +27,7 @@ def test_keyboard_reaches_everything_and_shows_where_it_is(page):
     tab()
     assert page.run("return document.activeElement.className") == "skip"
     reached = []
-    for _ in range(16):
+    for _ in range(13):
         tab()
         reached.append(page.run("const a = document.activeElement; return a.dataset.view || a.id || a.dataset.sample"))
         outline = page.run(
