@@ -14,7 +14,6 @@ One photo's way, from top to bottom:
 from __future__ import annotations
 
 import copy
-import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -44,11 +43,10 @@ from unseen.hierarchy.core import Hierarchy, Node
 from unseen.naming.candidates import default_candidates
 from unseen.naming.meaning import find_class, with_parent_ids
 from unseen.networks.features import check_matrix
-from unseen.networks.light import LightNetwork, find_light, keep_light
+from unseen.networks.run import OnnxNetwork
 from unseen.photos.reading import Source, UnreadablePhoto
-from unseen.photos.transforms import PhotoTransform
 from unseen.training.default import DEFAULT_HIERARCHY, DEFAULT_METHOD, DEFAULT_NETWORK, default_bundle
-from unseen.util.devices import choose_device
+from unseen.util.devices import choose_device, has_gpu, is_cpu
 from unseen.util.errors import UnseenError
 from unseen.util.names import slug
 from unseen.util.run import progress
@@ -63,8 +61,6 @@ if TYPE_CHECKING:
     from unseen.training.settings import CalibrateSettings, FinetuneSettings, TrainSettings
 
 EVEN_ON_CPU, EVEN_ON_GPU = 16, 128  # photos a batch where answers must not depend on the photos around them
-FEW = 8  # photos, for which torch is not imported if it can be avoided
-EVERYTHING = Ask()
 EVERYTHING = Ask()
 KEPT_LISTS = 4  # candidate lists whose classifiers and sums stay gathered
 Names: TypeAlias = str | Sequence[str]
@@ -92,11 +88,11 @@ class Model:
     ('fruit', 'berry', 'cranberry')
     """
 
-    def __init__(self, bundle: Bundle, network: Network | None = None, device: str = "auto"):
+    def __init__(self, bundle: Bundle, network: Network | OnnxNetwork | None = None, device: str = "auto"):
         if network is not None:
             bundle.take_network(network)
         self.bundle, self.device = bundle, device
-        self._network, self._found_light = network, None
+        self._given = network
         self._scorers: dict[tuple[Any, ...], Scorer] = {}
         self._lists: dict[tuple[Entry, ...], Model] = {}
 
@@ -114,8 +110,8 @@ class Model:
         return len(self.candidates())
 
     def __getstate__(self) -> dict[str, Any]:
-        kept = {name: getattr(self, name) for name in ("bundle", "device", "_network")}
-        return kept | {"_scorers": {}, "_lists": {}, "_found_light": None}
+        kept = {name: getattr(self, name) for name in ("bundle", "device", "_given")}
+        return kept | {"_scorers": {}, "_lists": {}}
 
     @property
     def listed(self) -> tuple[Listed, ...]:
@@ -141,7 +137,7 @@ class Model:
         """
         model, ask = self._asked(Ask(k, candidates, **options))
         scorer = model.scorer(ask)  # a wrong name is reported before the photo is read
-        read = read_batch(model._light or model.network, [photo])
+        read = read_batch(model.network, [photo])
         for unreadable in read.unreadable.values():
             raise UnreadablePhoto(unreadable.photo, unreadable.why)
         return next(answer_features(model.bundle, scorer, read.matrix, ask))
@@ -167,10 +163,9 @@ class Model:
     def _stream(
         self, photos: Iterable[Source], ask: Ask, show_progress: bool, even: bool
     ) -> Iterator[Answer | Unreadable]:
-        light = self._light if isinstance(photos, Sequence) and len(photos) <= FEW and not even else None
-        scorer, bundle, network = self.scorer(ask), self.bundle, light or self.network
+        scorer, bundle, network = self.scorer(ask), self.bundle, self.network
         _ = scorer.sums  # gathered once, and not by each thread
-        size = BATCH if not even else EVEN_ON_CPU if self.network.device.type == "cpu" else EVEN_ON_GPU
+        size = BATCH if not even else EVEN_ON_CPU if is_cpu(network.device) else EVEN_ON_GPU
 
         def work(photos: Sequence[Source]) -> list[Answer | Unreadable]:
             read = read_batch(network, photos, size if even else 0)
@@ -260,25 +255,20 @@ class Model:
     # -- the steps between -----------------------------------------------------------------------------------------
 
     @cached_property
-    def network(self) -> Network:
-        """The network, loaded on first use."""
-        return (self._network or self.bundle.load_network()).to(self._torch_device)
+    def network(self) -> Network | OnnxNetwork:
+        """What makes features of photos, loaded on first use: on a CPU the graph that the bundle holds, by ONNX
+        Runtime; on a GPU, or where the bundle holds none, `torch_network`."""
+        on_cpu = is_cpu(self.device) or (self.device == "auto" and not has_gpu())
+        return (self.bundle.open_network() if on_cpu else None) or self._given or self.torch_network
 
-    @property
-    def _light(self) -> LightNetwork | None:
-        """What labels a photo or a few before anything has imported torch, which takes longer than they do."""
-        if "torch" in sys.modules or self._network is not None or self.device not in ("auto", "cpu"):
-            return None
-        info = self.bundle.network
-        if self._found_light is None and info.transform:
-            self._found_light = find_light(info.checksum, PhotoTransform(**info.transform), info.num_features)
-        return self._found_light
-
-    def prepare_next_start(self) -> None:
-        """Where onnxruntime is installed: have the network ready for it, so that the next process labels a photo
-        without torch. Once for each network, in a second or two."""
-        if self._light is None and "network" in self.__dict__:
-            keep_light(self.network)
+    @cached_property
+    def torch_network(self) -> Network:
+        """The network in torch, for finetuning, heat maps and GPUs."""
+        given = None if isinstance(self._given, OnnxNetwork) else self._given
+        network = given or self.bundle.load_network()
+        if isinstance(network, OnnxNetwork):
+            raise UnseenError(f"{network.name} is an ONNX graph, which can be neither trained nor looked into")
+        return network.to(self._torch_device)
 
     @cached_property
     def _torch_device(self) -> Any:
@@ -340,7 +330,7 @@ class Model:
     def heatmap(self, photo: Source, id: str, instead_of: str | None = None) -> HeatMap:
         """Where in the photo the score of a class, by id or name, comes from; with `instead_of`, why not that other."""
         ids = [find_class(one, self.bundle.hierarchy) for one in (id, instead_of) if one is not None]
-        heat, *other = map_heat(self.bundle, self.network, photo, ids)
+        heat, *other = map_heat(self.bundle, self.torch_network, photo, ids)
         return heat.minus(other[0]) if other else heat
 
     # -- measuring, changing, saving -------------------------------------------------------------------------------
@@ -369,8 +359,8 @@ class Model:
         """Train the network under the predicted classifiers; `unseen.training.stage2.finetune` has the options."""
         from unseen.training.stage2 import finetune
 
-        self.replace_bundle(finetune(self.bundle, self.network, photos, settings, **options))
-        self.bundle.take_network(self.network)
+        self.replace_bundle(finetune(self.bundle, self.torch_network, photos, settings, **options))
+        self.bundle.take_network(self.torch_network)
         return self.bundle.finetuning
 
     @overload
@@ -445,7 +435,7 @@ class Model:
         """Write the model for elsewhere: onnx or web; `unseen.export.to_onnx` has the details."""
         from unseen.export.to_onnx import export
 
-        return export(self.bundle, self.network, kind, out, candidates, half)
+        return export(self.bundle, kind, out, candidates, half)
 
     def matrix(self, candidates: Names = "any") -> np.ndarray:
         """C x E, float32: the classifiers of the candidates, as a last layer [weight, bias] where the method predicts
@@ -464,14 +454,17 @@ class Model:
 
     def replace_bundle(self, bundle: Bundle) -> None:
         """Use another bundle for the same network."""
+        if bundle.network.onnx != self.bundle.network.onnx:  # it was finetuned
+            self.__dict__.pop("network", None)
         self.bundle = bundle
         self._scorers.clear()
         self._lists.clear()
 
     def with_bundle(self, bundle: Bundle) -> Model:
         """Another bundle for the same network, as a model of its own."""
-        model = Model(bundle, None if self._light else self.network, self.device)
-        model._found_light = self._found_light
+        model = Model(bundle, None, self.device)
+        model._given = self._given
+        model.__dict__ |= {name: self.__dict__[name] for name in ("network", "torch_network") if name in self.__dict__}
         return model
 
 
@@ -516,7 +509,7 @@ def train(
 
 def load(
     bundle: str | Path | Bundle | None = None,
-    network: Network | None = None,
+    network: Network | OnnxNetwork | None = None,
     device: str = "auto",
     trust_code: bool = False,
 ) -> Model:
@@ -533,7 +526,7 @@ def load(
     >>> from unseen.examples import fruits
     >>> model = fruits()
     >>> place = model.save("fruits")
-    >>> len(unseen.load("fruits", model.network))  # a network in memory is passed again
+    >>> len(unseen.load("fruits"))
     7
     """
     if bundle is None or (str(bundle) == "default" and not Path("default").exists()):

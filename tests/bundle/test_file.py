@@ -143,8 +143,9 @@ def test_what_is_no_bundle_is_refused(tmp_path, bundle):
 
 def test_a_bundle_of_another_format_is_refused(bundle, tmp_path, monkeypatch):
     bundle.change().save(tmp_path / "b")
+    written = file.FORMAT
     monkeypatch.setattr(file, "FORMAT", 99)
-    with pytest.raises(UnseenError, match=r"made by another version of unseen \(format 3\): train it again"):
+    with pytest.raises(UnseenError, match=rf"made by another version of unseen \(format {written}\): train it again"):
         Bundle.load(tmp_path / "b")
 
 

@@ -15,7 +15,7 @@ import torch
 from support.bundles import SEEN, small_bundle, small_network, small_photo
 from unseen.apps.web import sample_photos
 from unseen.bundle.records import CalibrationRecord, ProbabilityNumbers
-from unseen.export.to_onnx import PhotoScorer
+from unseen.export.to_onnx import FeatureScorer
 from unseen.model import Model
 from unseen.networks.loading import load_network
 from unseen.networks.store import SeenFeatures
@@ -140,8 +140,8 @@ def test_mistakes_are_told(model, tmp_path):
 
 
 def test_a_missing_extra_is_named(model, tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    with pytest.raises(UnseenError, match=r"pip install 'onnx>="):
+    monkeypatch.setitem(sys.modules, "onnxscript", None)
+    with pytest.raises(UnseenError, match=r"pip install 'onnx"):
         model.export("onnx", tmp_path / "m.onnx")
 
 
@@ -149,10 +149,10 @@ def test_a_missing_extra_is_named(model, tmp_path, monkeypatch):
 def test_the_scorer_does_all_that_the_model_does(model, numbers):
     record = CalibrationRecord(probability=numbers)
     model = Model(model.bundle.change(calibration=record), model.network, device="cpu")
-    scorer = PhotoScorer(model.bundle, model.network, model.candidates("any")).eval()
-    with torch.no_grad():
-        scores, probabilities = (found.numpy() for found in scorer(torch.from_numpy(pixels(model, PHOTOS))))
+    scorer = FeatureScorer(model.bundle, model.candidates("any")).eval()
     features = model.features(PHOTOS)
+    with torch.no_grad():
+        scores, probabilities = (found.numpy() for found in scorer(torch.from_numpy(features)))
     assert relative(scores, model.scores(features)) < 1e-5
     assert model.scorer().calibrated == (numbers is not None)
     np.testing.assert_allclose(probabilities, model.predict_proba(features=features), atol=1e-5)

@@ -42,9 +42,11 @@ def test_a_network_exported_by_torch(batch, tmp_path):
     assert network.transform == SMALL and network.transform_assumed and network.class_ids == tuple(IDS)
     assert network.classifiers().shape == (3, 7)
     x = torch.randn(5, 3, 16, 16)
+    features, head = network.features_of(x.numpy()), network.classifiers()
     with torch.no_grad():
-        assert torch.allclose(network.features(x), net.features(x), atol=1e-5)
-        assert torch.allclose(network(x).softmax(1), net(x), atol=1e-5)
+        np.testing.assert_allclose(features, net.features(x).numpy(), atol=1e-5)
+        scores = torch.from_numpy(features @ head[:, :-1].T + head[:, -1])
+        assert torch.allclose(scores.softmax(1), net(x), atol=1e-5)
     assert not load_network(f"onnx:{tmp_path / 'net.onnx'}", IDS, transform=SMALL).transform_assumed
     with pytest.raises(UnseenError, match="of 16 pixels, not of 32"):
         load_network(f"onnx:{tmp_path / 'net.onnx'}", IDS, transform=PhotoTransform(32))
@@ -86,8 +88,8 @@ def test_the_last_linear_layer_is_found(head, arrays, bias, tmp_path):
     onnx.save(graph([*POOL, *nodes], arrays), tmp_path / "net.onnx")
     network = load_network(f"onnx:{tmp_path / 'net.onnx'}", IDS)
     assert np.array_equal(network.classifiers(), np.column_stack([WEIGHT, bias]))
-    x = torch.rand(2, 3, 8, 8)
-    assert torch.allclose(network.features(x), x.mean((2, 3)), atol=1e-6)
+    x = np.random.default_rng(0).random((2, 3, 8, 8), np.float32)
+    np.testing.assert_allclose(network.features_of(x), x.mean((2, 3)), atol=1e-6)
 
 
 def test_channels_may_come_last(tmp_path):
@@ -96,9 +98,9 @@ def test_channels_may_come_last(tmp_path):
         helper.make_node("MatMul", ["f", "w"], ["scores"]),
     ]
     onnx.save(graph(nodes, {"w": WEIGHT.T}, shape=(1, 8, 8, 3)), tmp_path / "net.onnx")
-    x = torch.rand(3, 3, 8, 8)
-    found = load_network(f"onnx:{tmp_path / 'net.onnx'}", IDS).features(x)
-    assert torch.allclose(found, x.mean((2, 3)), atol=1e-6)
+    x = np.random.default_rng(0).random((3, 3, 8, 8), np.float32)
+    found = load_network(f"onnx:{tmp_path / 'net.onnx'}", IDS).features_of(x)
+    np.testing.assert_allclose(found, x.mean((2, 3)), atol=1e-6)
 
 
 def two_heads() -> onnx.ModelProto:
@@ -137,6 +139,39 @@ def test_what_cannot_work_is_refused_with_a_reason(model, classes, reason, tmp_p
         load_network(f"onnx:{tmp_path / 'net.onnx'}", classes)
 
 
+def endless() -> onnx.ModelProto:
+    """2^62 turns before the features."""
+    infos = [helper.make_tensor_value_info(*one, []) for one in (("i", TensorProto.INT64), ("on", TensorProto.BOOL))]
+    out = helper.make_tensor_value_info("out", TensorProto.BOOL, [])
+    body = helper.make_graph([helper.make_node("Identity", ["on"], ["out"])], "body", infos, [out])
+    turns = helper.make_node("Constant", [], ["turns"], value_int=2**62)
+    loop = helper.make_node("Loop", ["turns", ""], ["end"], body=body)
+    nodes = [turns, loop, *POOL, helper.make_node("Where", ["end", "f", "f"], ["g"])]
+    return graph([*nodes, helper.make_node("Gemm", ["g", "w"], ["scores"], transB=1)], {"w": WEIGHT})
+
+
+def immense() -> onnx.ModelProto:
+    """A bias that claims 2^40 numbers."""
+    model = graph([*POOL, helper.make_node("Gemm", ["f", "w", "b"], ["scores"])], {"w": WEIGHT, "b": [1, 2, 3]})
+    model.graph.initializer[1].dims[:] = [2**40]
+    return model
+
+
+def in_a_circle() -> onnx.ModelProto:
+    nodes = [helper.make_node("Identity", ["a"], ["scores"]), helper.make_node("Identity", ["scores"], ["a"])]
+    return graph(nodes, {})
+
+
+@pytest.mark.parametrize(
+    ("model", "reason"),
+    [(endless, "operator that is not allowed"), (immense, "not a readable ONNX model"), (in_a_circle, "ends in")],
+)
+def test_a_forged_model_is_refused_in_a_line(model, reason, tmp_path):
+    onnx.save(model(), tmp_path / "net.onnx")
+    with pytest.raises(UnseenError, match=reason):
+        load_network(f"onnx:{tmp_path / 'net.onnx'}", IDS)
+
+
 def test_files_that_are_no_models(tmp_path):
     (tmp_path / "text.onnx").write_text("hello")
     with pytest.raises(UnseenError, match="not a readable ONNX model"):
@@ -145,19 +180,23 @@ def test_files_that_are_no_models(tmp_path):
         load_network(f"onnx:{tmp_path / 'none.onnx'}", IDS)
 
 
-def test_a_bundle_finds_it_again_and_tells_another_file(tmp_path):
+def test_a_bundle_holds_it_and_needs_the_file_no_more(tmp_path):
     head = helper.make_node("MatMul", ["scaled", "w"], ["scores"])
     nodes = [helper.make_node("Mul", ["f", "scale"], ["scaled"]), head]
     onnx.save(graph([*POOL, *nodes], {"w": np.ones((3, len(SEEN))), "scale": [1, 2, 3]}), tmp_path / "net.onnx")
     network = load_network(f"onnx:{tmp_path / 'net.onnx'}", SEEN)
     unseen.train(small_hierarchy(), network, "structural", "glove", out=tmp_path / "bundle")
-    assert unseen.load(tmp_path / "bundle").network.checksum == network.checksum
     model = onnx.load(tmp_path / "net.onnx")
     scale = next(tensor for tensor in model.graph.initializer if tensor.name == "scale")
     scale.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(scale) + 1, scale.name))
     onnx.save(model, tmp_path / "net.onnx")  # another first layer, the same classifier
     with pytest.raises(UnseenError, match="other weights"):
-        _ = unseen.load(tmp_path / "bundle").network
+        unseen.load(tmp_path / "bundle", load_network(f"onnx:{tmp_path / 'net.onnx'}", SEEN))
+    (tmp_path / "net.onnx").unlink()
+    photo = np.full((224, 224, 3), 90, np.uint8)
+    held = unseen.load(tmp_path / "bundle")
+    assert held.network.checksum == network.checksum
+    np.testing.assert_allclose(held.features(photo), network.features_of(network.transform.open_array(photo)[None]))
 
 
 @pytest.mark.parametrize("shape", [("n", 3, 8, 8), (4, 3, 8, 8), ("n", 8, 8, 3)])

@@ -19,7 +19,7 @@ from unseen.networks.features import check_matrix, is_array_file
 from unseen.photos import find_photos
 from unseen.photos.inputs import is_glob, is_input, list_inputs
 from unseen.photos.reading import Source, UnreadablePhoto, fingerprint, fingerprint_rows
-from unseen.util.devices import count_workers, separate_threads, thread_count
+from unseen.util.devices import count_workers, is_cpu, separate_threads, thread_count
 from unseen.util.errors import UnseenError
 from unseen.util.names import list_some
 from unseen.util.run import progress
@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     import torch
 
     from unseen.bundle import Bundle
-    from unseen.networks.base import Network
-    from unseen.networks.light import LightNetwork
+    from unseen.networks.run import PhotoNetwork
 
 BATCH = 32  # photos
 T = TypeVar("T")
@@ -64,7 +63,7 @@ def several_photos(photos: Any) -> Iterable[Source] | None:
 
 
 def look_at(
-    network: Network, photos: Iterable[Source], batch: int = BATCH, show_progress: bool = False
+    network: PhotoNetwork, photos: Iterable[Source], batch: int = BATCH, show_progress: bool = False
 ) -> PhotoFeatures:
     """Read photos, `batch` at a time, and take their features."""
     parts, unreadable, place = [np.zeros((0, network.num_features), np.float32)], {}, 0
@@ -78,7 +77,7 @@ def look_at(
     return PhotoFeatures(np.concatenate(parts), unreadable)
 
 
-def read_batch(network: Network | LightNetwork, photos: Sequence[Source], least: int = 0) -> PhotoFeatures:
+def read_batch(network: PhotoNetwork, photos: Sequence[Source], least: int = 0) -> PhotoFeatures:
     """A few photos, one after the other, then all of them through the network; blank ones fill up a batch of `least`:
     networks may round differently for other batch sizes."""
     pixels, unreadable = [], {}
@@ -105,12 +104,12 @@ def work_through(
     Only a few batches are under way, however many photos there are: they may come from a generator. With `even`, a
     batch is never shared by threads, however few photos there are: they would round differently.
     """
-    threads = count_workers(None) if device is not None and device.type != "cpu" else thread_count(device)
+    threads = thread_count(device) if is_cpu(device) else count_workers(None)
     count = len(photos) if isinstance(photos, Sequence) else None
     size = batch if even or count is None else max(1, min(batch, -(-count // threads)))
     each = iter(photos)
     batches = iter(lambda: list(islice(each, size)), [])
-    if device is None or (count is not None and count <= size and not even):  # all threads share each operation
+    if count is not None and count <= size and not even:  # all threads share each operation
         yield from map(work, batches)
         return
     waiting: deque[Future[T]] = deque()
@@ -150,7 +149,7 @@ def read_rows(bundle: Bundle, features: Any) -> Photos:
     return Photos(matrix, fingerprint_rows(matrix))
 
 
-def read_one_class(network: Network, photos: Source | Iterable[Source]) -> Photos:
+def read_one_class(network: PhotoNetwork, photos: Source | Iterable[Source]) -> Photos:
     """Photos of one class, all of which must be readable: one, several, or a folder."""
     several: list[Any] = []
     photo: Any
@@ -168,7 +167,7 @@ def read_one_class(network: Network, photos: Source | Iterable[Source]) -> Photo
     return Photos(read.matrix, [fingerprint(photo) for photo in several])
 
 
-def read_by_class(bundle: Bundle, network: Callable[[], Network], source: str | Path) -> PhotosByClass:
+def read_by_class(bundle: Bundle, network: Callable[[], PhotoNetwork], source: str | Path) -> PhotosByClass:
     """The photos source/<class id or name>/*, those of an input that says their classes (`features.listing`), or
     features with labels: a feature store, or .npz with `features` and `labels`. Refused where nothing is of a class of
     the bundle, or no photo can be read."""
@@ -197,7 +196,7 @@ def read_by_class(bundle: Bundle, network: Callable[[], Network], source: str | 
 
 
 def _read_features(
-    bundle: Bundle, network: Callable[[], Network], source: str | Path, class_ids: set[str]
+    bundle: Bundle, network: Callable[[], PhotoNetwork], source: str | Path, class_ids: set[str]
 ) -> PhotosByClass:
     from unseen.networks.folders import match_folders, open_stored
 

@@ -6,6 +6,8 @@ name a module of the user's own, for its network or its method: it is imported o
 
 from __future__ import annotations
 
+import hashlib
+import logging
 import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,6 +29,8 @@ from unseen.hierarchy.wordnet import BUILT_IN, wordnet_rows
 from unseen.methods import Method, Solution, make_method
 from unseen.methods.base import Problem
 from unseen.methods.registry import check_code
+from unseen.networks.run import Below, OnnxNetwork, PhotoNetwork
+from unseen.photos.transforms import PhotoTransform
 from unseen.util.errors import UnseenError
 from unseen.util.files import DAMAGE
 from unseen.vectors.class_vectors import ClassVectors
@@ -34,6 +38,15 @@ from unseen.vectors.class_vectors import ClassVectors
 if TYPE_CHECKING:
     from unseen.networks.base import Network
 
+logger = logging.getLogger(__name__)
+NOT_KEPT = (
+    "{} cannot be turned into an ONNX graph ({}): the bundle answers rows of features; for photos it needs torch and "
+    "the network itself."
+)
+NEEDS_TORCH = (
+    "{} needs its network in torch, which cannot be imported here ({}). Install torch; or stay on the CPU and without "
+    "heat maps, with a bundle that holds its network."
+)
 FORGED = (*DAMAGE, TypeError, AttributeError, LookupError, ArithmeticError)  # what facts of any kind may raise
 
 
@@ -65,6 +78,7 @@ class Bundle:
     connecting: list[str] = field(default_factory=list)  # nodes of WordNet that link the added ones
     precision: str = "fp32"  # how the classifiers are stored: fp32 or fp16
     network_weights: dict[str, np.ndarray] | None = None  # finetuned ones
+    onnx: bytes | None = field(default=None, repr=False)  # the network photos -> features, for ONNX Runtime
     training: TrainingRecord = field(default_factory=TrainingRecord)
     finetuning: FinetuneRecord | None = None
     calibration: CalibrationRecord | None = None
@@ -147,15 +161,39 @@ class Bundle:
 
     # -- the network ---------------------------------------------------------------------------------------------
 
-    def load_network(self, trust_code: bool = False) -> Network:
-        """The network that these classifiers were made for, with its finetuned weights if there are any.
+    def open_network(self) -> OnnxNetwork | None:
+        """The network that the bundle holds, for ONNX Runtime on a CPU; None if it holds none."""
+        info = self.network
+        if self.onnx is None or info.transform is None:
+            return None
+        if hashlib.sha256(self.onnx).hexdigest() != info.onnx:
+            raise UnseenError(f"{self._where} holds another network than it says: train it again")
+        below = None if info.below is None else Below(**info.below)
+        facts = info.name, info.class_ids, PhotoTransform(**info.transform), info.num_features, info.checksum, below
+        try:
+            return OnnxNetwork(self.onnx, *facts)
+        except UnseenError as error:
+            raise UnseenError(f"{self._where}: {error}") from None
 
-        For a network of your own this imports the module that the bundle names, if it is trusted: here, or when the
-        bundle was loaded.
+    def keep_network(self, network: Network | OnnxNetwork) -> None:
+        """Hold the network as an ONNX graph, so that nobody who uses the bundle needs torch or the network's code."""
+        from unseen.networks.translate import translate
+
+        self.onnx, problem = translate(network)
+        if self.onnx is not None:
+            self.network = replace(self.network, onnx=hashlib.sha256(self.onnx).hexdigest())
+        elif network.takes_photos:
+            logger.warning("%s", NOT_KEPT.format(network.name, problem))
+
+    def load_network(self, trust_code: bool = False) -> Network | OnnxNetwork:
+        """The network that these classifiers were made for, with its finetuned weights if there are any; in torch,
+        for training, heat maps and GPUs.
+
+        Only built-in networks, and weights in the bundle, are loaded without `trust_code`, here or when the bundle was
+        loaded: other names lead to code, files or downloads that whoever made the bundle chose.
         """
         from unseen.networks.custom import check_network_code
-        from unseen.networks.loading import is_own, load_network
-        from unseen.photos.transforms import PhotoTransform
+        from unseen.networks.loading import is_built_in, is_own, load_network
 
         info = self.network
         if info.name.startswith("module/"):
@@ -163,9 +201,16 @@ class Bundle:
                 f"{self._where} was made for a network in memory ({info.name.removeprefix('module/')}), which it does "
                 "not hold: build it again and pass it: unseen.load(bundle, network=from_module(network, class_ids))"
             )
+        weights: Any = self._weights() or info.weights
         if is_own(info.name):
             check_network_code(info.name, self._where, trust_code or self.trust_code)
-        weights: Any = self._weights() or info.weights
+        elif not (trust_code or self.trust_code or (is_built_in(info.name) and not isinstance(weights, str))):
+            file = f" and the file {weights}" if isinstance(weights, str) else ""
+            raise UnseenError(
+                f"{self._where} names the network {info.name}{file}: loading it may read files and download weights "
+                "that whoever made the bundle chose. If you trust them, pass trust_code=True, on the command line "
+                "--trust-code; or load the network yourself: unseen.load(bundle, network=load_network(name))"
+            )
         if isinstance(weights, str) and not Path(weights).is_file():
             raise UnseenError(
                 f"{self._where} was made for {info.name} with the weights {info.weights}, which are not there: put the "
@@ -176,6 +221,8 @@ class Bundle:
             network = load_network(info.name, info.class_ids, weights, info.layer, transform)
         except UnseenError as error:  # a module or a file that is gone
             raise UnseenError(f"{self._where}, its network: {error}") from None
+        except ImportError as error:
+            raise UnseenError(NEEDS_TORCH.format(self._where, error)) from None
         self.check_network(network)
         return network
 
@@ -183,10 +230,10 @@ class Bundle:
     def _where(self) -> str:
         return f"bundle {self.path}" if self.path else "this bundle"
 
-    def take_network(self, network: Network) -> None:
+    def take_network(self, network: Network | OnnxNetwork) -> None:
         """Put finetuned weights, if there are any, into a network that the user built; refuse one that does not fit."""
         weights = self._weights()
-        if weights is not None and network.checksum != self.network.checksum:
+        if weights is not None and network.checksum != self.network.checksum and not isinstance(network, OnnxNetwork):
             network.load_weights(weights, f"the finetuned network of {self._where}")
         self.check_network(network)
 
@@ -198,7 +245,7 @@ class Bundle:
 
         return {name: from_numpy(array) for name, array in self.network_weights.items()}
 
-    def check_network(self, network: Network) -> None:
+    def check_network(self, network: PhotoNetwork) -> None:
         """Refuse a network whose features these classifiers do not fit."""
         info, where = self.network, self._where
         if network.num_features != info.num_features:

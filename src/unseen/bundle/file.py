@@ -2,7 +2,8 @@
 
 classifiers, known, answers, trust      the class matrix, the network's own classifiers, what the method says
 projection.*, state.*, vectors.*        what predicts and scores classes that are added later
-network.*, taught.*                     a finetuned network; what photos taught
+onnx                                    the network photos -> features as an ONNX graph, the file's bytes
+network.*, taught.*                     a finetuned network's weights; what photos taught
 classes, log                            JSON as uint8: the hierarchy with its seen and added classes; the training
 records                                 `Bundle.header()`, in the metadata
 """
@@ -79,6 +80,8 @@ def write_bundle(bundle: Bundle, path: Path) -> None:
     arrays |= {f"state.{key}": array for key, array in solution.state.items()}
     arrays |= {f"vectors.{i}": part for i, part in enumerate(bundle.vectors.parts)}
     arrays |= {f"network.{key}": array for key, array in (bundle.network_weights or {}).items()}
+    if bundle.onnx is not None:
+        arrays["onnx"] = np.frombuffer(bundle.onnx, np.uint8)
     if bundle.taught:
         for key in ("mean", "predicted"):
             arrays[f"taught.{key}"] = np.stack([getattr(taught, key) for taught in bundle.taught.values()])
@@ -128,6 +131,7 @@ def read_fields(path: Path, verify: bool = True, in_cache: bool = False) -> dict
         "connecting": classes["connecting"],
         "precision": records["precision"],
         "network_weights": _within("network.", arrays) or None,
+        "onnx": arrays["onnx"].tobytes() if "onnx" in arrays else None,
         "made": records["made"],
         "path": path,
         **details,

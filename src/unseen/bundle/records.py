@@ -29,10 +29,12 @@ class NetworkInfo:
     transform: dict[str, Any] | None = None  # how photos are prepared
     weights: str | None = None  # the file of weights, where they are the user's own
     finetuned: bool = False
+    onnx: str | None = None  # the SHA-256 of the network as an ONNX graph, where the bundle holds it
+    below: dict[str, Any] | None = None  # the network under a linear layer
 
     @classmethod
     def of(cls, network: Network) -> NetworkInfo:
-        file = network.weights_file
+        file, below = network.weights_file, network.below
         return cls(
             name=network.name,
             checksum=network.checksum,
@@ -41,6 +43,7 @@ class NetworkInfo:
             layer=getattr(network, "layer", None),
             transform=json.loads(json.dumps(network.transform.to_dict())),
             weights=str(Path(file).resolve()) if file else None,
+            below=below and {"name": below.name, "checksum": below.checksum, "num_features": below.num_features},
         )
 
 

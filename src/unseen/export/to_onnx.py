@@ -8,10 +8,7 @@ web      a folder with a page that runs the model in the browser, behind any web
 from __future__ import annotations
 
 import json
-import logging
-import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +30,8 @@ from unseen.answers.words import training_in_words, words_of
 from unseen.bundle.records import CONFIDENCES, ProbabilityNumbers
 from unseen.export.to_web import read_runtime, web_folder
 from unseen.hierarchy.core import Hierarchy
-from unseen.networks.onnx_network import OnnxModule
+from unseen.networks.run import OnnxNetwork, open_session
+from unseen.networks.translate import export_program, quiet
 from unseen.photos.transforms import PhotoTransform
 from unseen.util.errors import UnseenError
 from unseen.util.files import replacing_folder, write_atomically
@@ -41,7 +39,6 @@ from unseen.util.names import how_to_install
 
 if TYPE_CHECKING:
     from unseen.bundle import Bundle
-    from unseen.networks.base import Network
 
 KINDS = ("onnx", "web")
 OPSET = 18
@@ -50,19 +47,18 @@ TOLERANCE = {False: 1e-4, True: 0.05}  # fp32, fp16: how far ONNX may be from to
 
 
 class Normalise(nn.Module):
-    """Photos (B x 3 x H x W, RGB 0..255) -> as a network wants them: normalised, in its precision and order."""
+    """Photos (B x 3 x H x W, RGB 0..255) -> normalised as a network wants them."""
 
     mean: Tensor
     std: Tensor
 
-    def __init__(self, transform: PhotoTransform, dtype: torch.dtype = torch.float32, channels_last: bool = False):
+    def __init__(self, transform: PhotoTransform):
         super().__init__()
-        self.dtype, self.order = dtype, (0, 2, 3, 1) if channels_last else (0, 1, 2, 3)
         self.register_buffer("mean", 255 * torch.tensor(transform.mean).view(1, 3, 1, 1))
         self.register_buffer("std", 255 * torch.tensor(transform.std).view(1, 3, 1, 1))
 
     def forward(self, photo: Tensor) -> Tensor:
-        return ((photo - self.mean) / self.std).to(self.dtype).permute(self.order)
+        return (photo - self.mean) / self.std
 
 
 class FeatureScorer(nn.Module):
@@ -108,27 +104,14 @@ class FeatureScorer(nn.Module):
         return self.prior.weigh(torch.cat(logs, dim=1))[:, self.order].exp()
 
 
-class PhotoScorer(nn.Module):
-    """Photos (B x 3 x H x W, RGB 0..255) -> scores and probabilities (both B x C)."""
-
-    def __init__(self, bundle: Bundle, network: Network, rows: np.ndarray):
-        super().__init__()
-        self.network, self.scorer = network, FeatureScorer(bundle, rows)
-        self.normalise = Normalise(network.transform)
-
-    def forward(self, photo: Tensor) -> tuple[Tensor, Tensor]:
-        return self.scorer(self.network.forward_pre_logits(self.normalise(photo)))
-
-
 def export(
-    bundle: Bundle, network: Network, kind: str, out: str | Path, candidates: str | Sequence[str] = "any",
+    bundle: Bundle, kind: str, out: str | Path, candidates: str | Sequence[str] = "any",
     half: bool = False,
 ) -> dict[str, Any]:  # fmt: skip
     """Write one file (for web a folder) for C chosen classes; returns what was written, and how far it was checked.
 
     Args:
         bundle: Of `unseen.load(...)`; `Model.export` passes it.
-        network: The bundle's.
         kind: onnx or web.
         out: The file or folder to write, which must not exist.
         candidates: Ids, or the name of a list such as any, unseen or hops:2; see `unseen.naming.candidates`.
@@ -145,14 +128,14 @@ def export(
         raise UnseenError(f"{bundle.method} has an answer for none of these classes: choose other candidates")
     if kind == "web":
         read_runtime()  # before the long work: it may be missing
-        files, checked = _to_web(bundle, network, rows)
+        files, checked = _to_web(bundle, rows)
         with replacing_folder(out) as folder:
             for name, content in files.items():
                 (folder / name).parent.mkdir(exist_ok=True)
                 (folder / name).write_bytes(content)
         size = sum(map(len, files.values()))
     else:
-        content, checked = _to_onnx(bundle, network, rows, half)
+        content, checked = _to_onnx(bundle, rows, half)
         write_atomically(out, content)
         size = len(content)
     about = {"out": str(out), "to": kind, "classes": len(rows), "precision": "fp16" if half else "fp32", "bytes": size}
@@ -169,12 +152,12 @@ def labels_of(bundle: Bundle, rows: np.ndarray) -> list[dict[str, Any]]:
     return [{"id": i, "name": hierarchy.name(i), "seen": bool(seen[row])} for i, row in zip(ids, rows, strict=True)]
 
 
-def _metadata(bundle: Bundle, network: Network, rows: np.ndarray) -> dict[str, str]:
+def _metadata(bundle: Bundle, transform: PhotoTransform, rows: np.ndarray) -> dict[str, str]:
     """What a consumer needs beside the weights."""
     numbers = numbers_of(bundle)
     return {
         "labels": json.dumps(labels_of(bundle, rows), ensure_ascii=False),
-        "transform": json.dumps(network.transform.to_dict()),
+        "transform": json.dumps(transform.to_dict()),
         "hierarchy": json.dumps(_hierarchy(bundle.hierarchy, rows), ensure_ascii=False),
         "calibration": json.dumps(None if numbers is None else numbers.to_json()),
         "verdict": json.dumps(_verdict_rule(numbers)),
@@ -205,32 +188,26 @@ def _hierarchy(hierarchy: Hierarchy, rows: np.ndarray) -> dict[str, Any]:
 # -- ONNX ----------------------------------------------------------------------------------------------------------
 
 
-def _to_onnx(bundle: Bundle, network: Network, rows: np.ndarray, half: bool) -> tuple[bytes, dict[str, Any]]:
-    try:
-        import onnx
-        import onnxruntime
-        import onnxscript  # noqa: F401 (torch's exporter needs it)
-    except ImportError as error:
-        raise UnseenError(f"export to ONNX needs more: {how_to_install('onnx')} ({error})") from None
-    scorer = PhotoScorer(bundle, network, rows).eval().cpu()
-    module, size = network.module, network.transform.size
-    photos = (module.photos.batch or 2) if isinstance(module, OnnxModule) else 2
-    probe = torch.rand(photos, 3, size, size, generator=torch.Generator().manual_seed(0)) * 255
+def _to_onnx(bundle: Bundle, rows: np.ndarray, half: bool) -> tuple[bytes, dict[str, Any]]:
+    """What prepares photos, the network as the bundle holds it, and what scores its features, joined into one graph."""
+    import onnx
+
+    network = bundle.open_network()
+    if network is None:
+        raise UnseenError(f"{bundle.network.name} is not in the bundle as a graph: it cannot be exported")
+    size = network.transform.size
+    normalise, scorer = Normalise(network.transform), FeatureScorer(bundle, rows).eval()
+    probe = torch.rand(2, 3, size, size, generator=torch.Generator().manual_seed(0)) * 255
+    features = torch.from_numpy(network.features_of(normalise(probe).numpy()))
     with torch.no_grad():
-        expected = [output.numpy() for output in scorer(probe)]
-    if isinstance(module, OnnxModule):  # torch cannot look into it: what comes before and after is joined to it
-        dtype = torch.from_numpy(np.empty(0, module.photos.dtype)).dtype
-        features = torch.zeros(photos, network.num_features, dtype=dtype)
-        normalise = Normalise(network.transform, dtype, module.photos.channels_last)
-        first = _translate(normalise, "photo", ["pixels"], probe)
-        graph = module.between(first, _translate(scorer.scorer, "features", ANSWERS, features))
-    else:
-        graph = _translate(scorer, "photo", ANSWERS, probe)
+        expected = [output.numpy() for output in scorer(features)]
+    first = _translate(normalise, "photo", ["pixels"], probe)
+    graph = _join(first, network, _translate(scorer, "features", ANSWERS, features))
     if half:
         _halve(graph)
-    onnx.helper.set_model_props(graph, _metadata(bundle, network, rows))
+    onnx.helper.set_model_props(graph, _metadata(bundle, network.transform, rows))
     content = graph.SerializeToString()
-    session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
+    session = open_session(content, "the exported model")
     outputs = session.run(ANSWERS, {"photo": probe.numpy()})
     pairs = zip(outputs, expected, strict=True)
     difference = max(float(np.abs(ours - theirs).max() / np.abs(theirs).max()) for ours, theirs in pairs)
@@ -239,39 +216,32 @@ def _to_onnx(bundle: Bundle, network: Network, rows: np.ndarray, half: bool) -> 
     return content, {"max_difference": difference}
 
 
+def _join(first: Any, network: OnnxNetwork, rest: Any) -> Any:
+    """An ONNX model: `first` on photos, then the network, then `rest` on its features."""
+    import onnx
+    from onnx import compose, version_converter
+
+    version = next(one.version for one in rest.opset_import if not one.domain)
+    below = onnx.load_from_string(network.onnx)
+    if version != next(one.version for one in below.opset_import if not one.domain):
+        below = version_converter.convert_version(below, version)
+    below = compose.add_prefix(below, "network/")
+    first = compose.add_prefix(first, "photo/", rename_inputs=False)
+    below.ir_version = first.ir_version = rest.ir_version
+    below = compose.merge_models(first, below, io_map=[(first.graph.output[0].name, "network/photos")])
+    return compose.merge_models(below, rest, io_map=[("network/features", rest.graph.input[0].name)])
+
+
 def _translate(module: nn.Module, name: str, outputs: list[str], probe: Tensor) -> Any:
     """A module with one input as an ONNX model, for any number of photos."""
-    with _silence(), torch.no_grad():
-        try:
-            program = torch.onnx.export(
-                module,
-                (probe,),
-                input_names=[name],
-                output_names=outputs,
-                opset_version=OPSET,
-                dynamic_shapes=({0: torch.export.Dim("batch", min=1)},),
-                dynamo=True,
-                verbose=False,
-            )
-        except torch.onnx.errors.OnnxExporterError as error:
-            why = str(error.__cause__ or error).strip().splitlines()[0]
-            raise UnseenError(f"torch cannot turn the network into ONNX: {why}") from None
-    assert program is not None  # as the exporter promises for dynamo=True
-    return program.model_proto
-
-
-@contextmanager
-def _silence() -> Iterator[None]:
-    """Without the exporter's remarks on its own versions, which do not help a user."""
-    logger = logging.getLogger("torch.onnx")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logger.setLevel(level)
+        with quiet(), torch.no_grad():
+            return export_program(module, probe, name, outputs)
+    except ImportError as error:
+        raise UnseenError(f"export to ONNX needs more: {how_to_install('onnx')} ({error})") from None
+    except torch.onnx.errors.OnnxExporterError as error:
+        why = str(error.__cause__ or error).strip().splitlines()[0]
+        raise UnseenError(f"torch cannot turn the method into ONNX: {why}") from None
 
 
 def _halve(graph) -> None:
@@ -292,8 +262,8 @@ def _halve(graph) -> None:
 # -- the browser ---------------------------------------------------------------------------------------------------
 
 
-def _to_web(bundle: Bundle, network: Network, rows: np.ndarray) -> tuple[dict[str, bytes], dict[str, Any]]:
+def _to_web(bundle: Bundle, rows: np.ndarray) -> tuple[dict[str, bytes], dict[str, Any]]:
     """The content of each file. The network is stored in 16 bits, and its classifiers in 8."""
     taught = [bundle.taught[bundle.ids[row]].photos if bundle.ids[row] in bundle.taught else 0 for row in rows]
     trainings = map(training_in_words, bundle.is_seen[rows], bundle.is_novel[rows], taught)
-    return web_folder(_to_onnx(bundle, network, rows, half=True)[0], list(trainings))
+    return web_folder(_to_onnx(bundle, rows, half=True)[0], list(trainings))

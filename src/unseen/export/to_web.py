@@ -23,6 +23,7 @@ import numpy as np
 from unseen.answers.probability import CONFIDENCE, UNCALIBRATED, exponent
 from unseen.answers.words import with_article
 from unseen.data import find_asset
+from unseen.networks.run import open_session
 from unseen.util.errors import UnseenError
 from unseen.util.files import cache_folder, verified, write_atomically
 
@@ -78,7 +79,6 @@ def web_folder(content: bytes, trainings: Sequence[str]) -> tuple[dict[str, byte
     of each class, in words.
     """
     import onnx
-    import onnxruntime
 
     runtime = read_runtime()
     graph = onnx.load_from_string(content)
@@ -88,7 +88,7 @@ def web_folder(content: bytes, trainings: Sequence[str]) -> tuple[dict[str, byte
     small = graph.SerializeToString()
     shape = [side.dim_value or 1 for side in graph.graph.input[0].type.tensor_type.shape.dim]
     probe = np.random.default_rng(0).uniform(0, 255, shape).astype(np.float32)
-    sessions = (onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"]) for file in (content, small))
+    sessions = (open_session(file, "the exported model") for file in (content, small))
     wide, narrow = (np.asarray(session.run(["probabilities"], {"photo": probe})[0]) for session in sessions)
     difference = float(np.abs(wide - narrow).max())
     if not difference <= TOLERANCE:

@@ -123,7 +123,7 @@ class Network(nn.Module):
             self.eval()
         faster = getattr(self.module, "for_inference", None)
         try:
-            compute = self._cached("extractor", faster) if faster else self.forward_pre_logits
+            compute = self.cached("extractor", faster) if faster else self.forward_pre_logits
             with torch.inference_mode():
                 features = compute(batch.to(self.device, self.get_classifier().weight.dtype))
             return features.float().clone()  # cloned out here, it may take part in a gradient again
@@ -135,7 +135,7 @@ class Network(nn.Module):
         """The same, from an array to an array."""
         return self.features(torch.from_numpy(pixels)).cpu().numpy()
 
-    def _cached(self, key: str, make: Callable[[], Any]) -> Any:
+    def cached(self, key: str, make: Callable[[], Any]) -> Any:
         """Something made from the weights, made again when they have changed: a change in place increments a tensor's
         version. Training empties the cache, since some optimisers change weights behind autograd's back."""
         state = self.module.state_dict(keep_vars=True).values()
@@ -172,7 +172,7 @@ class Network(nn.Module):
                 digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
             return digest.hexdigest()
 
-        return self._cached("checksum", compute)
+        return self.cached("checksum", compute)
 
 
 def check_class_ids(class_ids: Sequence[str], outputs: int) -> tuple[str, ...]:

@@ -23,12 +23,12 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 from unseen.networks import store as stores
-from unseen.networks.base import Network
+from unseen.networks.run import PhotoNetwork
 from unseen.networks.store import PRECISIONS, Block, Damaged, FeatureStore, block_paths, find_block
 from unseen.photos import UnreadablePhoto
 from unseen.photos.by_class import ClassFolders, FileState, Listing, list_by_class
 from unseen.photos.transforms import PhotoTransform
-from unseen.util.devices import count_workers, separate_threads, thread_count
+from unseen.util.devices import count_workers, is_cpu, separate_threads, thread_count
 from unseen.util.errors import UnseenError
 from unseen.util.files import locked, write_atomically
 from unseen.util.processes import Processes, shared, watch_workers
@@ -62,7 +62,7 @@ class Built:
 def build_store(
     photos: str | Path,
     out: str | Path,
-    network: Network,
+    network: PhotoNetwork,
     *,
     precision: str | None = None,
     batch: int | None = None,
@@ -100,10 +100,10 @@ def build_store(
     if not network.takes_photos:
         raise UnseenError(f"{network.name} is a layer over features that come from elsewhere: it takes no photos.")
     if batch is None:
-        batch = BATCH_ON_CPU if network.device.type == "cpu" else BATCH_ON_GPU
+        batch = BATCH_ON_CPU if is_cpu(network.device) else BATCH_ON_GPU
     if batch < 1 or (workers or 0) < 0:
         raise UnseenError(f"batch must be an integer of at least 1, and workers of at least 0: {batch}, {workers}.")
-    with Processes(str(network.device)) as processes, ExitStack() as stack:
+    with Processes(str(network.device or "cpu")) as processes, ExitStack() as stack:
         classes, kind, names = _on_first(processes, lambda: _prepare(listing, out, network, precision, stack))
         mine = classes[processes.rank :: processes.world]
         with progress("Reading photos", len(mine)) as bar:
@@ -135,7 +135,7 @@ def _on_first(processes: Processes, job: Callable[[], Any]) -> Any:
 
 
 def _prepare(
-    listing: Listing, out: Path, network: Network, precision: str | None, stack: ExitStack
+    listing: Listing, out: Path, network: PhotoNetwork, precision: str | None, stack: ExitStack
 ) -> tuple[list[str], str, Names]:
     """Begin or reopen the store and lock it: the classes of the photos, the precision, and the blocks of the store."""
     classes = listing.classes()
@@ -161,7 +161,7 @@ def _prepare(
     return classes, kept, (about or {}).get("blocks") or {}
 
 
-def _recover(out: Path, network: Network) -> dict[str, Any] | None:
+def _recover(out: Path, network: PhotoNetwork) -> dict[str, Any] | None:
     """What a damaged store.json said, restored from the blocks, which name their network; None without blocks."""
     block = next(filter(None, map(find_block, out.glob("features/*/[0-9]*.safetensors"))), None)
     if block is None:
@@ -176,7 +176,7 @@ def _recover(out: Path, network: Network) -> dict[str, Any] | None:
 
 
 def _finish(
-    out: Path, network: Network, precision: str, made: dict[str, Content], names: Names | None
+    out: Path, network: PhotoNetwork, precision: str, made: dict[str, Content], names: Names | None
 ) -> tuple[dict[str, list[int]], tuple[str, ...]]:
     """Write store.json, which says that the store is complete; then remove the blocks that it does not name.
 
@@ -243,7 +243,7 @@ class _Draft:
 class _Builder:
     """One process's share of the classes."""
 
-    def __init__(self, listing: Listing, out: Path, network: Network, precision: str, names: Names, retry: bool):
+    def __init__(self, listing: Listing, out: Path, network: PhotoNetwork, precision: str, names: Names, retry: bool):
         self.listing, self.out, self.network, self.names, self.retry = listing, out, network, names, retry
         self.dtype, self.mark = PRECISIONS[precision], stores.mark_network(network)
         self.made: dict[str, Content] = {}
@@ -262,7 +262,7 @@ class _Builder:
             batch_sampler=chain([first], batches),
             num_workers=workers,
             collate_fn=tuple,  # a batch stays as it is
-            pin_memory=self.network.device.type == "cuda",
+            pin_memory=not is_cpu(self.network.device),
         )
 
         def read() -> None:
@@ -337,12 +337,12 @@ class _Builder:
 Read = tuple[torch.Tensor, list[str | None]]  # a batch of photos; for each, the reason if it could not be read
 
 
-def _run_network(network: Network, batches: Iterable[Read]) -> Iterator[tuple[np.ndarray, list[str | None]]]:
+def _run_network(network: PhotoNetwork, batches: Iterable[Read]) -> Iterator[tuple[np.ndarray, list[str | None]]]:
     """Batches of photos -> features, in their order. On a CPU each thread has a batch of its own."""
     threads, waiting = thread_count(network.device), deque()
     with separate_threads(threads) as pool:
         for pixels, reasons in batches:
-            waiting.append((pool.submit(lambda batch: network.features(batch).cpu().numpy(), pixels), reasons))
+            waiting.append((pool.submit(lambda batch: network.features_of(batch.numpy()), pixels), reasons))
             if len(waiting) > threads:
                 done, reasons = waiting.popleft()
                 yield done.result(), reasons

@@ -64,8 +64,8 @@ class SameConv(nn.Conv2d):
     def forward(self, input: Tensor) -> Tensor:
         stride, kernel = self.stride[0], self.kernel_size[0]
         if stride > 1:
-            height, width = (max(((n - 1) // stride) * stride + kernel - n, 0) for n in input.shape[-2:])
-            input = F.pad(input, (width // 2, width - width // 2, height // 2, height - height // 2))
+            height, width = (max(((n - 1) // stride) * stride + kernel - n, 0) for n in map(int, input.shape[-2:]))
+            input = F.pad(input, (width // 2, width - width // 2, height // 2, height - height // 2), value=0.0)
         return super().forward(input)
 
 

@@ -65,6 +65,11 @@ def load_network(
     return network
 
 
+def is_built_in(name: str) -> bool:
+    """Whether a network, or the one below its linear layer, comes with the package, so that its name leads nowhere."""
+    return name == "linear" or name.removeprefix("linear@") in BUILT_IN
+
+
 def is_own(name: str) -> bool:
     """Whether a name is package.module:callable, which `load_network` imports and calls."""
     return ":" in name and not name.startswith((*FAMILIES, *LINEAR))

@@ -1,5 +1,5 @@
-"""ONNX models as networks (an extra): `onnx:FILE`. The last linear layer is found in the graph, its input are the
-features, and onnxruntime computes them; the model cannot be finetuned."""
+"""ONNX models as networks: `onnx:FILE`. The last linear layer is found in the graph, its input are the features, and
+what lies below is what a bundle holds and ONNX Runtime runs. It cannot be finetuned, and there are no heat maps."""
 
 from __future__ import annotations
 
@@ -8,19 +8,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from unseen.networks.base import LayerModule, Network, Options
+from unseen.networks.base import Options
 from unseen.networks.custom import does_not_take
-from unseen.networks.model_zoos import import_extra
+from unseen.networks.run import OnnxNetwork, messages
 from unseen.photos.transforms import PhotoTransform
 from unseen.util.errors import UnseenError
 from unseen.util.names import first_line
 
 # What may follow the last linear layer: the order of its scores stays.
 AFTERWARDS = {"Softmax", "LogSoftmax", "Sigmoid", "Identity", "Cast", "Flatten", "Reshape", "Squeeze", "Dropout"}
-DTYPES = {1: np.float32, 10: np.float16, 11: np.float64}  # by ONNX's numbers
+FLOATS = (1, 10, 11)  # single, half and double, by ONNX's numbers
 
 
 class Head(NamedTuple):
@@ -31,89 +29,69 @@ class Head(NamedTuple):
 
 class Input(NamedTuple):
     name: str
-    dtype: Any  # of NumPy
-    batch: int | None  # None: any number of photos
+    kind: int  # float, by ONNX's numbers
     size: int | None  # pixels; None: any
     channels_last: bool
 
 
-class OnnxModule(LayerModule):
-    """Photos B x 3 x H x W -> features B x D, by onnxruntime; and the linear layer in torch."""
+class OnnxFile(OnnxNetwork):
+    """A network from an ONNX file, with its last linear layer."""
 
-    def __init__(self, model: Any, head: Head, photos: Input):
-        super().__init__(head.weight.shape[1], len(head.weight))
-        self.layer.weight.data, self.layer.bias.data = (torch.from_numpy(part.copy()) for part in head[1:])
-        self.photos, self.output = photos, head.features
-        self._below = _up_to(model, head.features)
-        content = self._below.SerializeToString(deterministic=True)
-        digest = bytearray(hashlib.sha256(content).digest())  # so that the checksum tells one file from another
-        self.register_buffer("file", torch.frombuffer(digest, dtype=torch.uint8))
-        self.session = _session(content)
+    layer, weights_file, kept_in_bundle = None, None, False
 
-    def forward_features(self, x: Tensor) -> Tensor:
-        pixels = x.detach().cpu().numpy().astype(self.photos.dtype)
-        if self.photos.channels_last:
-            pixels = np.ascontiguousarray(pixels.transpose(0, 2, 3, 1))
-        count, batch = len(pixels), self.photos.batch or len(pixels)
-        padding = -count % batch  # a model for batches of one size: the last one is filled up
-        pixels = np.concatenate([pixels, np.zeros((padding, *pixels.shape[1:]), pixels.dtype)])
-        parts = [pixels[start : start + batch] for start in range(0, len(pixels), batch)]
-        features = [self.session.run([self.output], {self.photos.name: part})[0] for part in parts]
-        return torch.from_numpy(np.concatenate(features)[:count]).to(x.device, x.dtype)
+    def __init__(self, head: Head, *facts: Any, transform_assumed: bool = False):
+        super().__init__(*facts)
+        self.head, self.transform_assumed = head, transform_assumed
 
-    def between(self, first: Any, rest: Any) -> Any:
-        """An ONNX model: `first` on photos, then this network, then `rest` on its features; both are ONNX models."""
-        from onnx import compose, version_converter
+    def classifiers(self) -> np.ndarray:
+        """The seen classifiers [weight, bias], M x (D + 1) float32, in the order of `class_ids`."""
+        return np.column_stack([self.head.weight, self.head.bias])
 
-        version = next(one.version for one in rest.opset_import if not one.domain)
-        below = compose.add_prefix(version_converter.convert_version(self._below, version), "network/")
-        first = compose.add_prefix(first, "photo/", rename_inputs=False)
-        below.ir_version = first.ir_version = rest.ir_version
-        pixels, features = below.graph.input[0].name, below.graph.output[0].name
-        below = compose.merge_models(first, below, io_map=[(first.graph.output[0].name, pixels)])
-        return compose.merge_models(below, rest, io_map=[(features, rest.graph.input[0].name)])
+    def __reduce__(self) -> tuple[Any, ...]:
+        return OnnxFile, (self.head, *super().__reduce__()[1])
 
 
-def load_onnx(file: str, options: Options) -> Network:
+def load_onnx(file: str, options: Options) -> OnnxFile:
     """The model in a file. Photos are prepared as for ImageNet unless `transform` says otherwise: a file does not."""
+    import onnx
+
     where, path = f"onnx:{file}", Path(file)
-    onnx = import_extra("onnx", "onnx", where)
-    import_extra("onnxruntime", "onnx", where)
     if options.weights is not None:
         raise UnseenError(f"{where} has its weights already: omit other weights.")
     if not path.is_file():
         raise UnseenError(f"{where}: there is no such file.")
     try:
         model = onnx.load(path)
-    except Exception as error:  # of protobuf, onnx or the file system
+        head, photos = find_head(model, options.layer, where), _input_of(model, where)
+    except UnseenError:
+        raise
+    except Exception as error:  # of protobuf, onnx, the file system, or what a forged file claims
         raise UnseenError(f"{where}: is not a readable ONNX model ({first_line(error)}).") from None
-    if not model.graph.node:
-        raise UnseenError(f"{where}: is not a readable ONNX model (it has no nodes).")
-    head, photos = find_head(model, options.layer, where), _input_of(model, where)
     transform = options.transform or PhotoTransform(photos.size or 224)
     if photos.size not in (None, transform.size):
         raise UnseenError(f"{where}: takes photos of {photos.size} pixels, not of {transform.size}.")
     ids = options.class_ids(where, len(head.weight))
-    network = Network(OnnxModule(model, head, photos), ids, transform, f"onnx:{path.resolve()}")
-    network.transform_assumed = options.transform is None
+    below = _features_of(model, head, photos).SerializeToString(deterministic=True)
+    checksum = hashlib.sha256(below + head.weight.tobytes() + head.bias.tobytes()).hexdigest()
+    facts = below, f"onnx:{path.resolve()}", ids, transform, head.weight.shape[1], checksum
     try:
-        shape = tuple(network.features(torch.zeros(2, 3, transform.size, transform.size)).shape)
-    except Exception as error:  # onnxruntime's
+        network = OnnxFile(head, *facts, transform_assumed=options.transform is None)
+        network.features_of(np.zeros((1, 3, transform.size, transform.size), np.float32))
+    except UnseenError as error:
         raise UnseenError(does_not_take(where, transform.size, error)) from None
-    if shape != (2, network.num_features):
-        raise UnseenError(f"{where}: its last linear layer takes {shape} for two photos, not one row for each.")
     return network
 
 
 def find_head(model: Any, layer: str | None = None, where: str = "The model") -> Head:
     """The Gemm, or MatMul and Add, that the scores come from; `layer` names its node where there are several."""
     graph = _Graph(model)
-    heads, ends = {}, []
+    heads, ends, passed = {}, [], set()
     waiting = [output.name for output in model.graph.output]
     while waiting:
-        node = graph.nodes.get(waiting.pop(0))
-        if node is None:
+        node = graph.nodes.get(name := waiting.pop(0))
+        if node is None or name in passed:
             continue
+        passed.add(name)
         head, name = graph.linear(node), node.name or node.output[0]
         if head is not None and layer in (None, node.name):
             heads[name] = head
@@ -179,37 +157,40 @@ def _input_of(model: Any, where: str) -> Input:
     stored = {tensor.name for tensor in model.graph.initializer}
     inputs = [item for item in model.graph.input if item.name not in stored]
     shapes = [[side.dim_value or None for side in item.type.tensor_type.shape.dim] for item in inputs]
-    dtype = DTYPES.get(inputs[0].type.tensor_type.elem_type) if len(inputs) == 1 else None
-    if dtype is None or len(shapes[0]) != 4 or 3 not in (shapes[0][1], shapes[0][3]):
+    kind = inputs[0].type.tensor_type.elem_type if len(inputs) == 1 else None
+    if kind not in FLOATS or len(shapes[0]) != 4 or 3 not in (shapes[0][1], shapes[0][3]):
         listed = ", ".join(f"{item.name} {shape}" for item, shape in zip(inputs, shapes, strict=True))
         raise UnseenError(f"{where} must take one batch of photos, B x 3 x H x W in floating point; it takes {listed}.")
-    batch, *sides = shapes[0]
-    channels_last = sides[0] != 3
-    height, width = sides[:2] if channels_last else sides[1:]
+    channels_last = shapes[0][1] != 3
+    height, width = shapes[0][1:3] if channels_last else shapes[0][2:]
     if height != width:
         raise UnseenError(f"{where}: networks for square photos are supported, not for {height} x {width}.")
-    return Input(inputs[0].name, dtype, batch, height, channels_last)
+    return Input(inputs[0].name, kind, height, channels_last)
 
 
-def _up_to(model: Any, features: str) -> Any:
-    """The model with the features as its only output."""
-    cut = type(model)()
-    cut.CopyFrom(model)
-    del cut.graph.output[:]
-    output = cut.graph.output.add(name=features)
-    for item in model.graph.value_info:
-        if item.name == features:
-            output.CopyFrom(item)
-    return cut
+def _features_of(model: Any, head: Head, photos: Input) -> Any:
+    """The model from `photos`, B x 3 x H x W float32, to the features as `features`, float32; a batch of any size."""
+    from onnx import NodeProto, TensorProto, compose, helper
 
-
-def _session(content: bytes) -> Any:
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3  # errors: a warning would name the nodes above the features
-    options.intra_op_num_threads = torch.get_num_threads()
-    try:
-        return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # onnxruntime has no common base for its errors
-        raise UnseenError(f"onnxruntime cannot run the model: {first_line(error)}") from None
+    model = compose.add_prefix(model, "network/")
+    graph, pixels, features = model.graph, f"network/{photos.name}", f"network/{head.features}"
+    wanted, nodes = {features}, [helper.make_node("Cast", [features], ["features"], to=TensorProto.FLOAT)]
+    for node in reversed(graph.node):  # which come after those that they need
+        if wanted.intersection(node.output):
+            nodes.append(node)
+            wanted |= {name for part in messages(node) if isinstance(part, NodeProto) for name in part.input}
+    order = [0, 2, 3, 1] if photos.channels_last else [0, 1, 2, 3]
+    nodes.append(helper.make_node("Cast", ["turned"], [pixels], to=photos.kind))
+    nodes.append(helper.make_node("Transpose", ["photos"], ["turned"], perm=order))
+    stored = [tensor for tensor in graph.initializer if tensor.name in wanted]
+    # Shapes that were noted may be for another batch.
+    del graph.value_info[:], graph.output[:], graph.input[:]
+    for field, items in ((graph.node, nodes[::-1]), (graph.initializer, stored)):
+        items = [type(item).FromString(item.SerializeToString()) for item in items]
+        del field[:]
+        field.extend(items)
+    size = photos.size or "side"
+    graph.input.append(helper.make_tensor_value_info("photos", TensorProto.FLOAT, ["batch", 3, size, size]))
+    width = head.weight.shape[1]
+    graph.output.append(helper.make_tensor_value_info("features", TensorProto.FLOAT, ["batch", width]))
+    return model

@@ -11,7 +11,7 @@ from typing import Any
 
 from unseen import __version__
 from unseen.bundle import Bundle
-from unseen.bundle.file import is_bundle
+from unseen.bundle.file import FORMAT, is_bundle
 from unseen.bundle.records import CalibrationRecord
 from unseen.data import data_file, manifest
 from unseen.methods import get_method
@@ -27,7 +27,7 @@ CALIBRATION = "default-calibration.json"
 def default_place() -> Path:
     """Where it is kept: another version, other settings or other embedded data make another bundle."""
     data = sorted(entry["sha256"] for entry in manifest() if entry["file"] != "map.npz")  # which is made from it
-    text = repr((default_choices(), data))
+    text = repr((FORMAT, default_choices(), data))
     return cache_folder() / "bundles" / f"default-{__version__}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
 

@@ -141,7 +141,7 @@ def fit_classifiers(
 
 def _make_bundle(problem: Problem, solution: Solution, network: Network, run: Run, **fields: Any) -> Bundle:
     weights = {key: value.numpy() for key, value in network.weights().items()} if network.kept_in_bundle else None
-    return Bundle(
+    bundle = Bundle(
         hierarchy=problem.hierarchy,
         seen=problem.seen,
         known=problem.classifiers,
@@ -153,6 +153,8 @@ def _make_bundle(problem: Problem, solution: Solution, network: Network, run: Ru
         log=run.records,
         **fields,
     )
+    bundle.keep_network(network)
+    return bundle
 
 
 def _make_method(method: str | Method, settings: dict[str, Any]) -> tuple[str, Method]:

@@ -105,6 +105,7 @@ def finetune(
                 log=bundle.log + run.records,
                 finetuning=record,
             )
+            tuned.keep_network(trained)
             if out is not None and processes.rank == 0:
                 save_trained(tuned, out)
             processes.wait()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import os
+import platform
+import shutil
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -37,10 +39,27 @@ def choose_device(name: str = "auto") -> torch.device:
     return device
 
 
+def is_cpu(device: torch.device | str | None) -> bool:
+    """None stands for the CPU without torch."""
+    return device is None or str(device).partition(":")[0] == "cpu"
+
+
+def has_gpu() -> bool:
+    """Whether torch can use a GPU here; it is imported only where the system seems to have one."""
+    mac = sys.platform == "darwin" and platform.machine() == "arm64"
+    drivers = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")  # of NVIDIA, AMD, and Windows' Linux
+    if not (mac or shutil.which("nvidia-smi") or any(map(os.path.exists, drivers))):
+        return False
+    try:
+        return choose_device().type != "cpu"
+    except ImportError:
+        return False
+
+
 def thread_count(device: torch.device | None) -> int:
-    """How many threads to use for a device: torch's number on a CPU, one to feed any other, one without torch."""
+    """How many threads to use for a device: torch's number on a CPU, one to feed any other; without torch one a CPU."""
     if device is None:
-        return 1
+        return cpu_count()
     import torch
 
     return torch.get_num_threads() if device.type == "cpu" else 1
@@ -48,16 +67,23 @@ def thread_count(device: torch.device | None) -> int:
 
 def count_workers(asked: int | None) -> int:
     """Processes that read photos: as many as asked for, else one for each CPU that this process may use, at most 8."""
-    if asked is not None:
-        return asked
+    return min(8, cpu_count()) if asked is None else asked
+
+
+def cpu_count() -> int:
+    """CPUs that this process may use, of those that torchrun's processes on this machine share."""
     cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, min(8, cpus // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))))
+    return max(1, cpus // int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
 
 
 @contextmanager
 def separate_threads(count: int) -> Iterator[ThreadPoolExecutor]:
     """A pool of threads whose torch operations do not spread to further threads: faster for many equal pieces of work,
     and an operation that one thread does alone rounds alike, however many threads there are."""
+    if "torch" not in sys.modules:
+        with ThreadPoolExecutor(count) as pool:
+            yield pool
+        return
     import torch
 
     # The number of threads is each thread's own; but setting it also sets the default of threads yet to come.

@@ -135,7 +135,6 @@ def classify(
         "prior": str(model.prior if ask.prior is None else Prior.read(ask.prior, model.bundle.hierarchy)),
     }
     emit(result, json_, lambda: _show(model, result, answers, reasons))
-    model.prepare_next_start()
     end_with(len(answers), unreadable)
 
 

@@ -181,7 +181,7 @@ class View:
 
     def heatmaps(self, photo: Decoded, ids: Sequence[str]) -> dict[str, Any]:
         """Where in a photo the scores of classes come from."""
-        network = self.model.network
+        network = self.model.torch_network
         heats = heat_of_pixels(self.bundle, network, network.transform.normalise(photo.pixels), photo.size, list(ids))
         maps = [{"id": heat.id, "name": heat.name, "score": heat.score, "cells": heat.cells.tolist()} for heat in heats]
         return {"box": list(heats[0].box), "maps": maps}
