@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unseen.hierarchy.core import Hierarchy, Sense
-from unseen.hierarchy.search import near_ids
+from unseen.hierarchy.search import match_names, near_ids
 from unseen.util.errors import UnseenError
 
 
@@ -76,3 +76,11 @@ def test_what_may_be_meant_by_an_unknown_id():
     assert near_ids(["Polar_Bear", "okapy", "mouse"], animals) == ["n1 (polar bear)", "okapi"]
     with pytest.raises(UnseenError, match=r"1 of 2 ids are not in this hierarchy: okapy. Did you mean okapi\?"):
         animals.indices(["n1", "okapy"])
+
+
+def test_folders_match_if_they_mean_one_wanted_class():
+    names = {"bird": "bird", "shuttle": ["shuttlecock", "bird"], "c1": "crane", "c2": "crane"}
+    birds = Hierarchy.from_edges([("bird", "t"), ("shuttle", "t"), ("c1", "t"), ("c2", "t")], names=names)
+    found = match_names(["Bird", "c1", "crane", "Shuttlecock", "t"], birds, {"bird", "c1", "shuttle"})
+    assert found == {"c1": "c1", "crane": "c1", "Shuttlecock": "shuttle"}
+    assert match_names(["Bird"], birds, {"bird"}) == {"Bird": "bird"}

@@ -1,11 +1,11 @@
-"""What class a text means: ids, names, parents of new classes, folders, and the noun in a name."""
+"""What class a text means: ids, names, parents of new classes, and the noun in a name."""
 
 from __future__ import annotations
 
 import pytest
 
 from unseen.hierarchy.core import Hierarchy, Node
-from unseen.naming.meaning import find_class, find_classes, find_head_noun, match_names, spell_out, with_parent_ids
+from unseen.naming.meaning import find_class, find_classes, find_head_noun, spell_out, with_parent_ids
 from unseen.util.errors import UnseenError
 
 NAMES = {"bird": "bird", "shuttle": ["shuttlecock", "bird"], "c1": "crane", "c2": "crane"}
@@ -36,12 +36,6 @@ def test_one_message_names_all_unknown_texts_of_a_list():
     assert find_classes(["Bird", "c2"], HIERARCHY, "list") == ["bird", "c2"]
     with pytest.raises(UnseenError, match=r"list: 2 ids or names are not .*: brid, x. Did you mean bird\?"):
         find_classes(["brid", "c1", "x"], HIERARCHY, "list")
-
-
-def test_folders_match_if_they_mean_one_wanted_class():
-    found = match_names(["Bird", "c1", "crane", "Shuttlecock", "t"], HIERARCHY, {"bird", "c1", "shuttle"})
-    assert found == {"c1": "c1", "crane": "c1", "Shuttlecock": "shuttle"}
-    assert match_names(["Bird"], HIERARCHY, {"bird"}) == {"Bird": "bird"}
 
 
 def test_parents_of_new_classes_may_be_names():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -66,6 +66,23 @@ class NameIndex:
         """The rows of these names: short names first, then first names before synonyms, then the hierarchy's order."""
         order = sorted(numbers, key=lambda number: (len(self._names[number]), self._owners[number]))
         return list(dict.fromkeys(self._owners[number][1] for number in order))
+
+
+def match_names(names: Sequence[str], hierarchy: Hierarchy, wanted: Collection[str]) -> dict[str, str]:
+    """Name -> id, for the names, of folders for example, that mean exactly one of the classes `wanted`.
+
+    >>> from unseen.hierarchy import Hierarchy
+    >>> animals = Hierarchy.from_edges([("n1", "n0"), ("n2", "n0")], {"n1": "polar bear", "n2": "fox"})
+    >>> match_names(["n2", "Polar_Bear", "mouse"], animals, {"n1", "n2"})
+    {'n2': 'n2', 'Polar_Bear': 'n1'}
+    """
+    matched = {}
+    for name in names:
+        ids = [name] if name in hierarchy else hierarchy.named(name)
+        ids = [id for id in ids if id in wanted]
+        if len(ids) == 1:
+            matched[name] = ids[0]
+    return matched
 
 
 def close_matches(text: str, names: Iterable[str], limit: int = 3) -> list[str]:

@@ -7,7 +7,7 @@ folders. `unseen.hierarchy.search` has the index of names and the suggestions fo
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -43,22 +43,6 @@ def find_classes(texts: Sequence[str], hierarchy: Hierarchy, where: str) -> list
         some, near = list_some(unknown), did_you_mean(near_ids(unknown, hierarchy))
         raise UnseenError(f"{where}: {len(unknown)} ids or names are not in the hierarchy: {some}.{near}")
     return [find_class(text, hierarchy, prefer_first_name=True) for text in texts]
-
-
-def match_names(names: Sequence[str], hierarchy: Hierarchy, wanted: Collection[str]) -> dict[str, str]:
-    """Name -> id, for the names, of folders for example, that mean exactly one of the classes `wanted`.
-
-    >>> animals = Hierarchy.from_edges([("n1", "n0"), ("n2", "n0")], {"n1": "polar bear", "n2": "fox"})
-    >>> match_names(["n2", "Polar_Bear", "mouse"], animals, {"n1", "n2"})
-    {'n2': 'n2', 'Polar_Bear': 'n1'}
-    """
-    matched = {}
-    for name in names:
-        ids = [name] if name in hierarchy else hierarchy.named(name)
-        ids = [id for id in ids if id in wanted]
-        if len(ids) == 1:
-            matched[name] = ids[0]
-    return matched
 
 
 def with_parent_ids(nodes: Sequence[Node], hierarchy: Hierarchy) -> list[Node]:

@@ -15,7 +15,7 @@ import numpy as np
 
 from unseen.data import AWA2_CLASSES as AWA2
 from unseen.hierarchy.core import Hierarchy
-from unseen.hierarchy.search import did_you_mean, near_ids
+from unseen.hierarchy.search import did_you_mean, match_names, near_ids
 from unseen.networks.features import Features, is_array_file, read_arrays
 from unseen.networks.store import FORMAT, LISTING, FeatureStore, describe_network, digest
 from unseen.photos import list_classes
@@ -42,17 +42,10 @@ def match_folders(names: Sequence[str], hierarchy: Hierarchy, wanted: Collection
     # One or two of AWA2's names prove nothing: a mouse may belong to a computer.
     known = AWA2.keys() & set(names)
     is_awa2 = any("+" in name for name in known) or (len(known) >= 5 and len(known) == len(names))
-    matched = {}
-    for name in names:
-        if name in hierarchy:
-            ids = [name]
-        elif is_awa2 and AWA2.get(name, "") in hierarchy:
-            ids = [AWA2[name]]
-        else:
-            ids = [sense.id for sense in hierarchy.senses(name) if sense.id in wanted]
-        if len(ids) == 1 and ids[0] in wanted:
-            matched[name] = ids[0]
-    return matched
+    awa2 = {name: AWA2[name] for name in known if is_awa2 and name not in hierarchy and AWA2[name] in hierarchy}
+    matched = match_names([name for name in names if name not in awa2], hierarchy, wanted)
+    matched |= {name: id for name, id in awa2.items() if id in wanted}
+    return {name: matched[name] for name in names if name in matched}
 
 
 def photos_folder(folder: str | Path) -> Path:
@@ -166,6 +159,6 @@ def read_named_rows(path: str | Path, checksum: str, network: Callable[[], Netwo
 def _has_classes(folder: Path, hierarchy: Hierarchy) -> bool:
     """Whether the folders of classes are one level further down."""
     try:
-        return any(name in hierarchy or hierarchy.senses(name) for name in list_classes(folder)[:50])
+        return any(name in hierarchy or hierarchy.named(name) for name in list_classes(folder)[:50])
     except UnseenError:
         return False
