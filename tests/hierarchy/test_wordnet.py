@@ -129,5 +129,5 @@ def test_connecting_nodes_reach_the_hierarchy_and_no_further():
 def test_a_class_that_nothing_connects_is_refused():
     tools = Hierarchy(["saw"], [("saw",)], [()])
     grown = tools.extend([*connecting_nodes(tools, [Node("pup", ("pup",), (DOG,))]), Node("pup", ("pup",), (DOG,))])
-    with pytest.raises(UnseenError, match=r"pup: nothing above it \(dog \(n02084071\).*such as saw \(saw\)"):
+    with pytest.raises(UnseenError, match=r"pup: no class above it \(dog \(n02084071\).*such as saw \(saw\)"):
         check_connected(tools, grown, ["pup"])

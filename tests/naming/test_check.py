@@ -9,14 +9,14 @@ from unseen.data import imagenet_1k
 from unseen.hierarchy.core import Hierarchy
 from unseen.naming.candidates import own_classes
 from unseen.naming.check import check_up
-from unseen.vectors.class_vectors import find_coverage, load_vectors
+from unseen.vectors.class_vectors import class_vectors, load_vectors
 
 PARENTS = {"thing": [], "animal": ["thing"], "dog": ["animal"], "qqxzv": ["animal"], "far": ["qqxzv"], "alone": []}
 PARENTS |= {f"deep{i}": [f"deep{i - 1}" if i else "far"] for i in range(3)}
 
 
 def check(hierarchy: Hierarchy, seen) -> dict:
-    return check_up(hierarchy, seen, find_coverage(hierarchy, load_vectors("glove")))
+    return check_up(hierarchy, seen, class_vectors(hierarchy, load_vectors("glove")).coverage)
 
 
 def test_shape_distances_and_guesswork():

@@ -10,7 +10,6 @@ from unseen.util.errors import UnseenError
 from unseen.vectors.class_vectors import (
     Coverage,
     class_vectors,
-    find_coverage,
     load_vectors,
     vectors_from_provenance,
 )
@@ -137,13 +136,3 @@ def test_a_callable_must_be_given_again():
         reloaded(source, lambda names: np.ones((len(names), 1)))
     with pytest.raises(UnseenError, match="Give them again"):
         vectors_from_provenance({"kind": "surprise"})
-
-
-def test_coverage_alone_is_that_of_the_vectors(monkeypatch):
-    monkeypatch.setattr("unseen.vectors.class_vectors.BLOCK", 2)
-    hierarchy, sources = (
-        classes("dog", "qqxzv", "polar bear", "qqxzv bear", "polar-qqxzv"),
-        load_vectors(["glove", lengths]),
-    )
-    assert find_coverage(hierarchy, sources) == class_vectors(hierarchy, sources).coverage
-    assert find_coverage(hierarchy, sources[:1]).zero == class_vectors(hierarchy, sources[0]).coverage.zero != []

@@ -1,7 +1,7 @@
-"""Add, remove and rename classes of a finished bundle without training: the stored method predicts new classifiers.
+"""Add, remove and rename classes of a finished bundle without training.
 
-A new class's classifier is what the fitted method predicts for it on the grown hierarchy. The classes that were there
-before keep theirs: adding one never moves the answers for the others against each other.
+The fitted method predicts the classifiers of new classes on the grown hierarchy. Old classes keep theirs, so adding a
+class never changes how the others rank against each other.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from unseen.vectors.text_encoder import encoder_installed, unchanged_rows
 def add(
     bundle: Bundle, nodes: Sequence[Node], vectors: str | Path | Callable | None = None, trust_code: bool = False
 ) -> Bundle:
-    """The bundle with new classes, each given by id, names, parents and perhaps a definition and looks.
+    """The bundle with new classes.
 
     Parents are ids, of the bundle, of other new classes, or of WordNet, whose nodes then come along with all above
     them. A WordNet id needs neither names nor parents. A node that so far only connected others becomes a class and
     keeps its classifier.
 
-    `vectors` is the bundle's file of word vectors where it lies now, or its callable, if the bundle cannot find them.
+    `vectors`: the bundle's file of word vectors, if it has moved, or its callable.
     """
     if not nodes:
         raise UnseenError("no class to add was given")
@@ -97,7 +97,7 @@ def remove(bundle: Bundle, ids: Sequence[str]) -> Bundle:
 def rename(bundle: Bundle, id: str, names: Sequence[str]) -> Bundle:
     """The bundle with other names for a class, the one to show first.
 
-    Its classifier stays: for another one, remove the class and add it.
+    Its classifier stays; to get another one, remove the class and add it again.
     """
     row, old = bundle.hierarchy.index(id), bundle.hierarchy
     lemmas = [tuple(names) if at == row else kept for at, kept in enumerate(old.lemmas)]
@@ -106,7 +106,7 @@ def rename(bundle: Bundle, id: str, names: Sequence[str]) -> Bundle:
 
 
 def _check_only_connecting(bundle: Bundle, nodes: Sequence[Node]) -> None:
-    """Refuse classes that are there already, and for the other nodes all that is not their own."""
+    """Refuse nodes that are classes already, and changes to those that only connect others."""
     hierarchy, known = bundle.hierarchy, already_classes(bundle, nodes)
     if known:
         named = ", ".join(f"{i} ({hierarchy.name(i)})" for i in known[:5])
@@ -161,14 +161,13 @@ def _grown_solution(bundle: Bundle, method, hierarchy: Hierarchy, vectors: Class
 def _grown_vectors(
     bundle: Bundle, hierarchy: Hierarchy, rows: np.ndarray, given: str | Path | Callable | None
 ) -> tuple[ClassVectors, list[str]]:
-    """The stored vectors with rows for the new classes from the same sources; and the ids whose text had to be guessed.
+    """The stored vectors with rows for the new classes, and the ids whose text vector is a guess.
 
-    Without the sentence encoder the text vector of a class that is not WordNet's is the mean of its parents'.
+    Without the sentence encoder, a class that is not WordNet's gets the mean of its parents' text vectors.
     """
     if not len(rows):
         return bundle.vectors, []
-    coverage = bundle.vectors.coverage
-    parts, guessed, missed = [], [], Counter(coverage.missed_words if coverage is not None else ())
+    parts, guessed, missed = [], [], Counter(bundle.vectors.coverage.missed_words)
     for old, source in zip(bundle.vectors.parts, bundle.vectors.provenance, strict=True):
         part = np.concatenate([old, np.zeros((len(rows), old.shape[1]), np.float32)])
         unreadable = np.zeros(0, np.int64)

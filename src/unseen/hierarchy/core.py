@@ -90,7 +90,7 @@ class Hierarchy:
         source: Mapping[str, Any] | None = None,
         looks: Mapping[str, str] | None = None,
     ) -> Hierarchy:
-        """A hierarchy from valid parts: nothing is checked."""
+        """A hierarchy from valid parts, without checks."""
         hierarchy = cls.__new__(cls)
         hierarchy._fill(tuple(ids), tuple(lemmas), graph, definitions, source, looks)
         return hierarchy

@@ -108,10 +108,10 @@ def wordnet_gloss(id: str) -> str:
 
 
 def completed(node: Node) -> Node:
-    """A WordNet noun with all its names, and with WordNet's parents where none are given; other nodes unchanged.
+    """A WordNet noun with all its names, and with WordNet's parents if none are given; other nodes unchanged.
 
-    It then has the class vector that it has in WordNet. Where the given names or definition are not WordNet's, the user
-    means something else by the id, and they stay.
+    It then has the class vector of WordNet. Names or a definition that are not WordNet's stay: the user means something
+    else by the id.
     """
     names, parents = as_texts(node.lemmas), as_texts(node.parents)
     if is_wordnet_id(node.id):
@@ -138,11 +138,11 @@ def connecting_nodes(hierarchy: Hierarchy, nodes: Sequence[Node]) -> list[Node]:
 
 
 def check_connected(hierarchy: Hierarchy, grown: Hierarchy, ids: Sequence[str]) -> None:
-    """Refuse new classes of `grown` without an ancestor in `hierarchy`: they would have nothing to borrow from."""
+    """Refuse new classes of `grown` without an ancestor in `hierarchy`, which no class could lend a classifier."""
     for id in ids:
         above = grown.ancestors(id)
         if not any(other in hierarchy for other in above):
             chain = ", ".join(f"{grown.name(other)} ({other})" for other in list(above)[:3])
             root = f"{hierarchy.name(hierarchy.roots[0])} ({hierarchy.roots[0]})"
             advice = f"Give it a parent that is, such as {root}."
-            raise UnseenError(f"{id}: nothing above it ({chain}, ...) is in this hierarchy. {advice}")
+            raise UnseenError(f"{id}: no class above it ({chain}, ...) is in this hierarchy. {advice}")

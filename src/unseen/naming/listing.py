@@ -1,14 +1,14 @@
 """A list of names -> the classes that they mean: of the hierarchy, of WordNet, or new ones predicted in memory.
 
-An entry is an id, a name, or `name (parent)`, which says which of its senses is meant, or what a new class is a kind
-of. Of several senses the commonest one counts that fits the rest of the list:
+An entry is an id, a name, or `name (parent)`, which picks one of its senses or says what a new class is a kind of. Of
+several senses, the best is common and fits the rest of the list:
 
     argmax over the senses s of   FIT * mean over the other names of  kinship(s, other)  -  RARE * log2(number of s)
     kinship(s, other) = max over its senses t, and over the nodes v above both s and t, of  log10(N / nodes below v)
-                        less how much less likely t is than its likeliest sense
+                        minus the log-likelihood gap between t and the likeliest sense
 
-where WordNet numbers the senses of a name by how often they are meant; senses that can be seen come first.
-`Listed.note` says in a sentence what a name was taken for.
+WordNet numbers the senses of a name by how often they are meant; visible things come first. `Listed.note` says in a
+sentence what a name was taken for.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ from unseen.util.names import slug
 FIT, HINT, RARE = 2.5, 8.0, 1.0
 THING, PHOTOS = 4.0, 1.25  # for a sense that is a thing and no person, and for one that ImageNet has photos of
 PHYSICAL, PERSON = "n00001930", "n00007846"
-KIN = 0.5  # to the parent in brackets; less of it, and a new class is meant
-MENTIONED = 3  # other senses
-FEW = 1.0  # other names: of so few it says little that a sense fits them
-CLOSE = 1.5  # another sense that is worth nearly as much as the chosen one
+KIN = 0.5  # least kinship to the parent in brackets; below it, a new class is meant
+MENTIONED = 3  # other senses at most
+FEW = 1.0  # added to the number of other names: that a sense fits one or two says little
+CLOSE = 1.5  # a smaller gap to the second sense makes a name doubtful
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Listed:
 
     @property
     def certain(self) -> bool:
-        """Whether nobody has to read the note."""
+        """Whether the note need not be read."""
         return not self.close and (self.score is None or self.score >= CHECK)
 
     @property
@@ -100,7 +100,7 @@ def _short(definition: str) -> str:
 
 
 def find_list(bundle: Bundle, entries: Iterable[Entry]) -> tuple[Bundle, list[Listed]]:
-    """What each entry means, each class once; and the bundle, grown by what it lacks. `bundle` stays as it is."""
+    """The classes that the entries mean, each once, and a copy of the bundle with the new ones."""
     looks = dict((entry.strip(), "") if isinstance(entry, str) else entry for entry in entries)
     looks = {text: look for text, look in looks.items() if text}
     if not looks:
@@ -157,7 +157,7 @@ class SenseFinder:
         return list(dict.fromkeys([*self.hierarchy.named(name), *self.wordnet.named(name)]))
 
     def best(self, text: str, senses: Mapping[str, Sequence[str]]) -> Listed:
-        """The sense of an entry that is common and fits the others; `senses`: what each entry may mean."""
+        """The best sense of an entry; `senses` holds the possible ids of every entry."""
         name, hint = split_hint(text)
         ids, close = list(senses[text]), False
         if len(ids) > 1:
@@ -181,7 +181,7 @@ class SenseFinder:
         return Meaning(id, self.of(id).name(id), parent, self.of(id).definition(id))
 
     def _likely(self, ids: Sequence[str], text: str) -> np.ndarray:
-        """How likely each sense is by itself, less than 0 but for the likeliest."""
+        """The log-likelihood of each sense by itself; 0 for the likeliest."""
         name = split_hint(text)[0]
         worth = np.array(
             [
@@ -197,7 +197,7 @@ class SenseFinder:
         return tuple(map(self.of(id).sense, self.of(id).parents(id)))
 
     def kinship(self, id: str, others: Sequence[str], likely: np.ndarray | None = None) -> float:
-        """How specific the lowest node above both is, for the best of the other senses."""
+        """How specific the lowest common ancestor is, for the best of the other senses."""
         above, best = self._up(id), 0.0
         for at, other in enumerate(others):
             specific = max((self._specific[node] for node in above & self._up(other)), default=0.0)
@@ -212,7 +212,6 @@ class SenseFinder:
 
 @lru_cache(maxsize=4)
 def _finder(hierarchy: Hierarchy) -> SenseFinder:
-    """Of a hierarchy; those of the last few are kept."""
     return SenseFinder(hierarchy)
 
 
@@ -226,7 +225,7 @@ def split_hint(text: str) -> tuple[str, str]:
 
 
 def _place(finder: SenseFinder, looks: Mapping[str, str]) -> dict[str, Listed]:
-    """New classes, each with its looks: under the parent in brackets, else where `vectors.placing` puts the name."""
+    """New classes: under the parent in brackets, else where `naming.placing` puts the name."""
     placed: dict[str, Listed] = {}
     hints = {text: split_hint(text) for text in looks}
     proposed = {name: looks[text] for text, (name, hint) in hints.items() if not hint}
@@ -263,6 +262,6 @@ def sense_number(id: str, name: str) -> int:
 
 @cache
 def _senses() -> tuple[np.ndarray, np.ndarray]:
-    """The sense numbers of all lemmas, and where those of each row of WordNet begin."""
+    """The sense numbers of all lemmas, and the position of each WordNet row's first one."""
     with np.load(data_file("commonness.npz"), allow_pickle=False) as file:
         return file["senses"], np.cumsum([0, *map(len, Hierarchy.wordnet().lemmas)])

@@ -1,10 +1,10 @@
-"""Where in WordNet a name belongs: a proposal to read over, not a decision.
+"""Where in WordNet a name belongs: a proposal to check, not a decision.
 
-A name that WordNet lacks gets the likeliest parents c, by a few facts about each:
+A place is a possible parent c of a new class. A few facts about each decide how probable it is:
 
-    p(c) = softmax over the possible parents c of  sum of weight * fact(c)
+    p(c) = softmax over the places c of  sum of weight * fact(c)
 
-The places offered are near to most of what is likely: a class between two likely ones may be better than either.
+The places offered cover most of the probability nearby: a class between two likely ones may be better than either.
 The weights maximise the probability near the true parent, on one half of benchmarks/everyday-names.csv and on nouns of
 WordNet, each hidden in turn; `benchmarks/suggest.py` measures them on the other half.
 """
@@ -81,7 +81,7 @@ class Places:
         return likely / likely.sum()
 
     def best(self, count: int, weights: np.ndarray | None = None) -> list[tuple[int, float]]:
-        """Places, and what each is expected to be worth beyond those before it: falling, and at most 1 together."""
+        """Places, each with what it adds to those before it: falling, at most 1 in sum."""
         likely = self.probabilities(weights)
         covered = np.zeros(len(likely))
         chosen = []
@@ -94,17 +94,17 @@ class Places:
 
 
 def make_atlas(wordnet: Hierarchy, heads: Sequence[HeadNoun]) -> Atlas:
-    """The atlas for these names: where no sense of a noun can be seen, it includes them all."""
+    """The atlas for these names. If no sense of a noun is visible, it includes all its senses."""
     visible = set(imagenet_21k())
     beyond = [id for head in heads if visible.isdisjoint(head.ids) for id in head.ids]
     return _cached_atlas(wordnet, tuple(beyond), encoder_installed())
 
 
 class Atlas:
-    """Things one can see, in WordNet's graph, with the vector of each; and where names are among them.
+    """WordNet's visible things with a vector each, among which names find their places.
 
-    `beyond`: ids to include though ImageNet has no photos of them or of anything below. `sentences`: vectors are
-    sentence encodings; else word vectors, which need no encoder.
+    `beyond`: further ids, of which ImageNet has no photos. `sentences`: use sentence encodings; else word vectors,
+    which need no encoder.
     """
 
     def __init__(self, wordnet: Hierarchy, beyond: Sequence[str], sentences: bool):
@@ -129,7 +129,7 @@ class Atlas:
         self._up = np.linalg.solve(square, below.T @ above)  # a class's vector -> what its parent's may be
 
     def vectors(self, names: Sequence[str], looks: Mapping[str, str] | None = None) -> np.ndarray:
-        """Unit rows in the space of the classes; zero where nothing of a name is known. `looks`, by name, say more."""
+        """Unit rows in the space of the classes; zero for unknown names. `looks`, by name, say more."""
         texts = [spell_out(name) for name in names]
         said = [f"{text}: {look}" if (look := (looks or {}).get(name)) else text
                 for name, text in zip(names, texts, strict=True)]  # fmt: skip
@@ -192,7 +192,7 @@ class Atlas:
         return np.unique(np.concatenate([top, parents, grandparents, senses]))
 
     def _children_likeness(self, likeness: np.ndarray, row: int) -> float:
-        """The mean of its three largest; a class without children is as good as one that is a little less like."""
+        """The mean likeness of the three nearest children; a leaf counts a little less than its own likeness."""
         pointer, children = self._children
         below = likeness[children[pointer[row] : pointer[row + 1]]]
         return float(np.sort(below)[-3:].mean()) if len(below) else float(likeness[row]) - 0.1
@@ -202,7 +202,7 @@ _cached_atlas = lru_cache(maxsize=4)(Atlas)
 
 
 def _described(graph: Hierarchy) -> Hierarchy:
-    """The graph with names and definition of a class as its one name: the words tell senses of a name apart."""
+    """The graph with all names and the definition of a class as its one name: the words tell its senses apart."""
     texts = [(" ".join((*names, graph.definition(id))),) for id, names in zip(graph.ids, graph.lemmas, strict=True)]
     return Hierarchy.trusted(graph.ids, texts, (graph.parent_ptr, graph.parent_idx))
 
@@ -216,7 +216,7 @@ STRANGE = 0.465  # a name without a noun in it, less like every class than this 
 
 
 class Place(NamedTuple):
-    """A class that a new one may be below, and how likely the right one is there or near, beyond those before."""
+    """A possible parent, and the probability that the right one is there or near, beyond the places before."""
 
     sense: Sense
     score: float
@@ -247,12 +247,12 @@ class Suggestion:
 
     @property
     def score(self) -> float | None:
-        """How likely the right place is `parent` or near it; None for a WordNet noun."""
+        """The probability that the right place is `parent` or near it; None for a WordNet noun."""
         return None if self.known else round(self.places[0].score, 3) if self.places else 0.0
 
     @property
     def check(self) -> bool:
-        """Whether someone should look at it: the place is a guess, or the noun may mean another thing that is seen."""
+        """Whether a person should check it: the place is a guess, or the noun has other senses."""
         return bool(self.others) if self.score is None else self.score < CHECK
 
     @property
@@ -268,13 +268,13 @@ class Suggestion:
 def suggest(
     names: Sequence[str], wordnet: Hierarchy | None = None, looks: Mapping[str, str] | None = None
 ) -> list[Suggestion]:
-    """For each class named: its WordNet sense, else a new class under what it most likely is a kind of.
+    """For each name its WordNet sense, else a new class under its most likely parent.
 
-    That is judged by the meaning of the name, its last words ("head noun") and the other names of the list: "drill"
-    among tools is a tool. Meanings are sentence encodings; without the extra `text`, word vectors.
+    The meaning of the name, its last words ("head noun") and the other names of the list decide: "drill" among tools
+    is a tool. Meanings are sentence encodings; without the extra `text`, word vectors.
 
-    Several names of one class become its synonyms. `wordnet`: where to look them up, by default all of WordNet.
-    `looks`: by name, what the thing looks like; a halloumi is no shrub.
+    Several names of one class become its synonyms. `wordnet`: the hierarchy to search, by default all of WordNet.
+    `looks`: by name, what the thing looks like.
 
     >>> for item in suggest(["okapi", "electric bicycle"]):
     ...     print(item.id, "under", item.parent, "-", "in WordNet" if item.known else "new")
@@ -301,7 +301,7 @@ def suggest(
 
 
 def _known(name: str, head: HeadNoun, wordnet: Hierarchy) -> Suggestion:
-    """A noun of WordNet. Senses that ImageNet has photos of come first: they are things one can see."""
+    """A noun of WordNet. Visible senses come first, of which ImageNet has photos."""
     visible = set(imagenet_21k())
     best, *others = (wordnet.sense(id) for id in sorted(head.ids, key=lambda id: id not in visible))
     parents = "|".join(wordnet.parents(best.id))

@@ -28,20 +28,18 @@ OPTIONS = (
     "behind a name or file keeps capitals, as the paper's authors do"
 )
 
-BLOCK = 1 << 16  # classes at a time
 SENTENCES = {"text": TextEncodings, "looks": LookEncodings}
 
 
 @dataclass(frozen=True)
 class Coverage:
-    """How far the vectors reach. `zero`: ids without any vector, `zero_names` their names; `missed_words`: a word -> in
-    how many classes it was not found; `zero_by_part`: a source -> how many classes it knows nothing of."""
+    """Which classes have vectors."""
 
     classes: int
-    zero: list[str]
-    missed_words: Mapping[str, int] = field(default_factory=Counter)
-    zero_names: Sequence[str] = ()
-    zero_by_part: Mapping[str, int] = field(default_factory=dict)
+    zero: list[str]  # ids of classes without any vector
+    missed_words: Mapping[str, int] = field(default_factory=Counter)  # word -> number of classes whose names have it
+    zero_names: Sequence[str] = ()  # the names of `zero`
+    zero_by_part: Mapping[str, int] = field(default_factory=dict)  # source -> number of classes unknown to it
 
     @classmethod
     def of(
@@ -51,7 +49,7 @@ class Coverage:
         names: Sequence[str],
         missed_words: Mapping[str, int] | None = None,
     ) -> Coverage:
-        """The coverage of vectors, N x S_i for each of the sources `names`: rows of zeros are unknown."""
+        """The coverage of one N x S_i matrix for each source in `names`; a row of zeros means an unknown class."""
         empty = [~part.any(axis=1) for part in parts]
         rows = np.flatnonzero(np.all(empty, axis=0)) if parts else np.arange(len(hierarchy))
         zero, zero_names = [hierarchy.ids[row] for row in rows], [hierarchy.lemmas[row][0] for row in rows]
@@ -94,7 +92,7 @@ class ClassVectors:
     parts: tuple[np.ndarray, ...]
     names: tuple[str, ...]
     provenance: Sequence[dict[str, Any]]
-    coverage: Coverage | None = None
+    coverage: Coverage = field(default_factory=lambda: Coverage(0, []))
 
     @property
     def matrix(self) -> np.ndarray:
@@ -133,18 +131,6 @@ def class_vectors(hierarchy: Hierarchy, vector_source: VectorSource | Sequence[V
     names = tuple(source.name for source in sources)
     coverage = Coverage.of(hierarchy, parts, names, missed)
     return ClassVectors(tuple(parts), names, [dict(source.provenance) for source in sources], coverage)
-
-
-def find_coverage(hierarchy: Hierarchy, sources: Sequence[VectorSource]) -> Coverage:
-    """The coverage that `class_vectors` reports, without all vectors in memory at once."""
-    known, missed = [], Counter()
-    for source in sources:
-        rows = np.arange(len(hierarchy))
-        blocks = [source.encode(hierarchy, rows[at : at + BLOCK]).any(axis=1) for at in range(0, len(rows), BLOCK)]
-        known.append(np.concatenate(blocks)[:, None])
-        if isinstance(source, WordVectors):
-            missed.update(source.missed_words(hierarchy))
-    return Coverage.of(hierarchy, known, [source.name for source in sources], missed)
 
 
 def _is_source(thing: Any) -> TypeGuard[VectorSource]:

@@ -23,8 +23,8 @@ LOOKS = "looks-minilm.npz"
 
 
 class LookEncodings:
-    """A class that the glossary describes has its embedded vector  codes * scale;  one with looks of its own
-    MiniLM(looks) @ components;  any other one the mean of the nearest described classes below it, or zero without them.
+    """A class in the glossary has its embedded vector  codes * scale;  one with looks of the user's
+    MiniLM(looks) @ components;  any other the mean of the nearest described classes below it, or zero.
 
     codes: int8 n x S, scale: float32 S, components: float16 384 x S; number: int32 n, the digits of the n ids.
     """
@@ -52,7 +52,7 @@ class LookEncodings:
         return encode_sentences(texts) @ self._components.astype(np.float32)
 
     def _described(self, hierarchy: Hierarchy, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The vectors of those of `rows` that have a look, n x S, and which have (n, bool)."""
+        """For n rows their vectors, n x S, zero for classes without a look; and which have one, n bool."""
         ids = [hierarchy.ids[row] for row in rows.tolist()]
         texts = [written_look(hierarchy, id) for id in ids] if hierarchy.own_looks else [""] * len(ids)
         embedded = np.array(
@@ -77,9 +77,9 @@ class Look(NamedTuple):
 
 
 def described(hierarchy: Hierarchy, id: str) -> list[str]:
-    """The class itself if it is described; else, on every way down, the first class that is, nearest first.
+    """The class itself if it has a look; else the first class with one on every way down, nearest first.
 
-    A node that only connects others looks like what is below it: its vector is the mean of these classes' encodings.
+    A node that only connects others looks like the classes below it: its vector is the mean of theirs.
     """
     found, level = [], {id: None}
     while level:
@@ -89,7 +89,7 @@ def described(hierarchy: Hierarchy, id: str) -> list[str]:
 
 
 def find_look(hierarchy: Hierarchy, id: str) -> Look | None:
-    """The class's own look; else that of the largest class `described` for it; None if nothing below it has one."""
+    """The look of the class; else of the largest class `described` for it; None if no class below it has one."""
     classes = described(hierarchy, id)
     if not classes:
         return None
@@ -98,7 +98,7 @@ def find_look(hierarchy: Hierarchy, id: str) -> Look | None:
 
 
 def written_look(hierarchy: Hierarchy, id: str) -> str:
-    """What the class looks like in the user's own words; "" where there are none but the glossary's."""
+    """What the class looks like in the user's own words; "" if only the glossary describes it."""
     text = hierarchy.own_looks.get(id, "")
     return text if text and text != assets.looks_glossary().get(id) else ""
 

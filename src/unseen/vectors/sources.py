@@ -36,17 +36,17 @@ class VectorSource(Protocol):
     def provenance(self) -> dict[str, Any]: ...
 
     def encode(self, hierarchy: Hierarchy, rows: Sequence[int] | np.ndarray | None = None) -> np.ndarray:
-        """Raw float32 vectors of these rows of the hierarchy (all by default), n x S; zero where nothing is known."""
+        """Raw float32 vectors of these rows of the hierarchy (all by default), n x S; zero for unknown classes."""
         ...
 
 
 class WordVectors:
-    """A class is the mean over those of its lemmas that are found in a vocabulary:
+    """A class is the mean over its lemmas in a vocabulary:
 
         v(class) = mean of v(lemma);   v(lemma) = its own vector, else the mean of v(word) over its words
                                        v(word)  = its own vector, else the mean over its hyphen parts
 
-    where every mean leaves out what is not found. A lemma is first looked up as one token joined by '_'. Mode "lower"
+    where every mean leaves out missing words. A lemma is first looked up as one token joined by '_'. Mode "lower"
     looks everything up in lower case, then as written; "authors" as written only, like the authors' code.
 
     `words` are the V words of the vocabulary, `vectors` has a row for each (V x S), `name` is what messages and bundles
@@ -100,14 +100,14 @@ class WordVectors:
         return self._row(word) is not None
 
     def vector(self, text: str) -> np.ndarray:
-        """The vector of one name, as of a class with that lemma alone; zero if nothing of it is found. float32 S."""
+        """The vector of a class with this name alone, float32 S; zero if the vocabulary has none of its words."""
         return self._mean([(text,)])[0]
 
     def encode(self, hierarchy: Hierarchy, rows: Sequence[int] | np.ndarray | None = None) -> np.ndarray:
         return self._mean(_lemmas(hierarchy, rows))
 
     def missed_words(self, hierarchy: Hierarchy, rows: Sequence[int] | np.ndarray | None = None) -> Counter[str]:
-        """The words of which nothing is found -> in how many classes they occur."""
+        """Each word that the vocabulary lacks -> the number of classes whose names have it."""
         missed = Counter()
         for lemmas in _lemmas(hierarchy, rows):
             words = (word for lemma in lemmas if self._joined_row(lemma) is None for word in _words(lemma))
@@ -122,7 +122,7 @@ class WordVectors:
         return np.asarray(weights @ known, np.float32)
 
     def _weights(self, classes: Sequence[Sequence[str]]) -> tuple[csr_array, np.ndarray]:
-        """Weights (n x U sparse float32; a row sums to 1, or 0 if nothing is found) and the U vocabulary rows used."""
+        """Weights, n x U sparse float32, whose rows sum to 1 (0 for unknown classes), and the U rows they are for."""
         from scipy.sparse import csr_array
 
         columns: list[int] = []
@@ -140,7 +140,7 @@ class WordVectors:
         return matrix, used
 
     def _lemma(self, lemma: str) -> list[tuple[int, float]]:
-        """(row, weight) pairs whose weights sum to 1; none if nothing is found."""
+        """(row, weight) pairs whose weights sum to 1; [] for an unknown lemma."""
         row = self._joined_row(lemma)
         if row is not None:
             return [(row, 1.0)]
@@ -152,7 +152,7 @@ class WordVectors:
         return None if "_" in token and not self._joined else self._row(token)
 
     def _word(self, word: str) -> list[int]:
-        """The rows that a word is the mean of: its own, or those of its hyphen parts that are found."""
+        """The rows whose mean a word is: its own, or the rows of its hyphen parts."""
         rows = self._parts.get(word)
         if rows is None:
             row = self._row(word)

@@ -22,7 +22,7 @@ from unseen.util.errors import UnseenError
 from unseen.util.files import write_atomically
 from unseen.util.names import list_some
 from unseen.util.safe_text import to_csv, visible
-from unseen.vectors.class_vectors import find_coverage, load_vectors
+from unseen.vectors.class_vectors import class_vectors, load_vectors
 from unseen.vectors.looks import find_look
 
 DEEP = 100  # levels; WordNet's nouns have 18, so more are likely a mistake
@@ -53,7 +53,8 @@ def check(
         if depth > DEEP:
             stderr.print(f"{file} is {depth:,} levels deep: is it a chain by mistake? Memory grows with each level.")
         seen = read_ids(classes) if classes else imagenet_1k()
-        result = {"file": file} | check_up(hierarchy, seen, find_coverage(hierarchy, load_vectors(vectors)))
+        coverage = class_vectors(hierarchy, load_vectors(vectors)).coverage
+        result = {"file": file} | check_up(hierarchy, seen, coverage)
         emit(result, json_, lambda: _show_check(result, hierarchy))
 
 
