@@ -152,7 +152,7 @@ def _grown_solution(bundle: Bundle, method, hierarchy: Hierarchy, vectors: Class
         raise UnseenError(f"{bundle.method} predicts NaN or infinity for the new classes: train the bundle again")
     return replace(
         solution,
-        classifiers=np.concatenate([solution.editable, predicted], dtype=solution.editable.dtype),
+        classifiers=np.concatenate([solution.classifiers, predicted], dtype=np.float32),
         answers=answers,
         trust=trust,
     )

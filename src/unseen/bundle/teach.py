@@ -116,7 +116,7 @@ def _continued(entry: Taught, features: np.ndarray, checksums: Sequence[str]) ->
 def _apply(bundle: Bundle, changed: Mapping[str, Taught], taught: dict[str, Taught]) -> Bundle:
     """The bundle with this taught, and the rows of all taught classes, and of those that changed, from scratch."""
     solution, kept = bundle.solution, {id: entry for id, entry in taught.items() if entry.photos}
-    classifiers = np.array(solution.editable)
+    classifiers = np.array(solution.classifiers, np.float32)
     trust = None if solution.trust is None else np.array(solution.trust)
     answers = None if solution.answers is None else np.array(solution.answers)
     entries = {bundle.hierarchy.index(id): entry for id, entry in {**changed, **kept}.items()}

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from unseen.methods.projections import KINDS, Projection
-from unseen.util.arrays import LARGE, normalise_rows
+from unseen.util.arrays import normalise_rows
 from unseen.util.errors import UnseenError
 from unseen.util.run import Run
 from unseen.util.settings import Record
@@ -71,11 +71,6 @@ class Solution:
     record: FitRecord = field(default_factory=FitRecord)
     answers: np.ndarray | None = None
     trust: np.ndarray | None = None
-
-    @property
-    def editable(self) -> np.ndarray:
-        """The classifiers in full precision, but for those that may not fit into memory."""
-        return self.classifiers if self.classifiers.nbytes > LARGE else self.classifiers.astype(np.float32, copy=False)
 
     def __post_init__(self) -> None:
         if self.projection.kind not in KINDS:  # a bundle could be saved with it, but never loaded

@@ -1,5 +1,5 @@
 """kin: a class's classifier from those of its kin, by kernel ridge regression in closed form."""
 
-from unseen.methods.kin.kin import Kin, KinSettings, Ridges, leave_one_out
+from unseen.methods.kin.kin import Kin, KinSettings, Ridges
 
-__all__ = ["Kin", "KinSettings", "Ridges", "leave_one_out"]
+__all__ = ["Kin", "KinSettings", "Ridges"]

@@ -1,17 +1,15 @@
-"""Equals `reference.kin`, with sparse products and in chunks of classes; and it chooses its settings by itself.
+"""Equals `reference.kin`, with sparse products in chunks of classes; and it chooses its settings itself.
 
-They are chosen on the seen classes alone, without a photo: what a seen class's classifier scores highest is what photos
-of its class would be called. The question is: a third of the seen classes is hidden, whole branches of the hierarchy at
-a time, and predicted from the rest; which place has the right one among all hidden? How this is answered predicts how
-well photos of new classes are recognised: see `benchmarks/criterion.py`.
+It chooses them on the seen classes alone, without a photo. A third of the seen classes is hidden, whole branches of the
+hierarchy at a time, and predicted from the rest. A hidden class's known classifier then stands in for its photos: at
+which rank does it score its own prediction among those of all hidden classes? The answer predicts how well photos of
+new classes are recognised: see `benchmarks/criterion.py`.
 """
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
@@ -21,7 +19,6 @@ from unseen.methods.base import FitRecord, Method, Problem, Solution, State, has
 from unseen.methods.graph.adjacency import Adjacency, hop_groups
 from unseen.methods.projections import Append1
 from unseen.util.errors import UnseenError
-from unseen.util.files import writing
 from unseen.util.run import Run
 from unseen.util.settings import DECAY, NOT_NEGATIVE, POSITIVE
 
@@ -29,21 +26,19 @@ if TYPE_CHECKING:
     # a bundle that only labels photos asks for the method's settings, and never for a product
     from scipy import sparse
 
-CHUNK = 4096  # classes at a time: the kernel against the seen classes is CHUNK x M
-KEPT = 2**28  # bytes of likeness that are held between two uses
+CHUNK = 4096  # classes of one product: the kernel against the seen classes is CHUNK x M
 SPLITS = 4  # of the seen classes into thirds
-MIN_SEEN = 20  # seen classes: with fewer, hidden ones say nothing
+MIN_SEEN = 20  # seen classes: fewer are not enough to choose settings on
 LARGEST_BRANCH = 10  # seen classes of a branch that is hidden as a whole
 START = {"width": 1.0, "ridge": 0.1}
 GRID = {"width": (0.5, 2.0), "ridge": (0.03, 0.3)}
-LARGE = 2**31  # bytes in single precision; ImageNet's 23,547 classes of 1,281 numbers are 2^27
-WEIGHTS = {"glove": 0.5, "looks": 4.0}  # of sources of vectors, before the choice; of others 1
+WEIGHTS = {"glove": 0.5, "looks": 4.0}  # of sources of vectors, before the choice; other sources have 1
 
 
 @dataclass(frozen=True)
 class KinSettings:
-    """Settings of kin. None: chosen on the seen classes at fit time. The other numbers were chosen on seen classes too,
-    for four networks together (`benchmarks/criterion.py study`).
+    """Settings of kin. None: `fit` chooses on the seen classes. The other defaults were chosen on seen classes too, for
+    four networks together (`benchmarks/criterion.py study`).
 
     Args:
         sources: w_s, one for each source of vectors. Chosen: the usual weights, or one of them halved or doubled.
@@ -54,11 +49,11 @@ class KinSettings:
         word_weight: w_x.
         propagated_weight: w_z.
         ancestor_weight: w_a.
-        decay: Of an ancestor's part with its distance.
-        descendants: Hop weights of the first phase of z: the class itself, 1 hop, and so on; the last one is for the
+        decay: How an ancestor's part falls with each step of its distance.
+        descendants: Hop weights of the first phase of z: the class itself, 1 hop, and so on; the last one covers the
             rest.
         ancestors: Hop weights of the second phase, likewise.
-        caution: 0 makes every row as long as the next; with 1, short ones stay short.
+        caution: 0 gives all rows the same length; with 1, short rows stay short.
     """
 
     sources: Annotated[list[float] | None, NOT_NEGATIVE] = None
@@ -81,12 +76,12 @@ class Kin(Method):
         d(u) = K(u, S) (K(S, S) + ridge I)^-1 (W(S) - mu),      W~(u) = mu + d(u) / sqrt(|d(u)|^2 + caution^2 chance^2)
 
     with S the seen classes, W their classifiers scaled to length 1 and mu the mean of W; `Kernel` has K's formula.
-    `chance` is the length that d would have were the classifiers dealt to the seen classes at random: the median over
-    classes of |K(u, S) (K(S, S) + ridge I)^-1|. The d of a class that resembles nothing seen is no longer than that,
-    and is not blown up to a confident answer. A seen class goes by the same formula with d(s) = W(s) - mu.
+    `chance` is the length that d would have if the seen classes had each other's classifiers at random: the median over
+    classes of |K(u, S) (K(S, S) + ridge I)^-1|. The d of a class that resembles no seen class is no longer than that,
+    and is not scaled up to a confident answer. A seen class follows the same formula with d(s) = W(s) - mu.
 
-    The state is the solved system and the seen classes' inputs as they were at training time: for a class that is added
-    later, only its own inputs are computed on the grown hierarchy.
+    The state is the solved system and the seen classes' inputs at training time: a class that is added later needs only
+    its own inputs on the grown hierarchy.
 
     Shapes: W is M x P, K(u, S) M long, K(S, S) M x M, d and W~ are N x P.
     """
@@ -114,12 +109,9 @@ class Kin(Method):
             **_saved(seen, problem),
         }
         everything = np.arange(len(problem.hierarchy))
-        inputs = self._gather(problem, everything)
-        # Rows are finished with the median of all: where there are too many to keep, likeness is computed twice.
-        few = 4 * len(everything) * len(targets) <= KEPT
-        kept = list(self._likeness(problem, state, everything, inputs)) if few else None
+        chunks = list(self._likeness(problem, state, everything))
         chance, trust = np.empty(len(everything), np.float32), np.empty(len(everything), np.float32)
-        for part, likeness in kept or self._likeness(problem, state, everything, inputs):
+        for part, likeness in chunks:
             shares = likeness @ state["inverse"]
             chance[part] = np.linalg.norm(shares, axis=1)
             trust[part] = _trust(likeness, shares)
@@ -127,11 +119,11 @@ class Kin(Method):
         state["chance"] = np.array([np.median(chance)], np.float32)
         state["own"] = (targets - mean).astype(np.float32)
         self._scale(state["own"], state["chance"])
-        classifiers, position = Rows(len(everything), targets.shape[1], run.folder), _positions(problem)
-        for part, likeness in kept or self._likeness(problem, state, everything, inputs):
-            classifiers.append(self._finish(likeness @ state["dual"], state, position[part]))
+        classifiers, position = np.empty((len(everything), targets.shape[1]), np.float32), _positions(problem)
+        for part, likeness in chunks:
+            classifiers[part] = self._finish(likeness @ state["dual"], state, position[part])
         record = FitRecord(weights=int(state["dual"].size), chosen=chosen, extra=qualities)
-        return Solution(classifiers.matrix(), Append1(), state, record, trust=trust)
+        return Solution(classifiers, Append1(), state, record, trust=trust)
 
     def predict(self, problem: Problem, state: State, rows: np.ndarray | None = None) -> np.ndarray:
         rows = problem.rows_or_all(rows)
@@ -141,17 +133,17 @@ class Kin(Method):
         return predicted
 
     def _finish(self, deviations: np.ndarray, state: State, position: np.ndarray) -> np.ndarray:
-        """d, in place -> W~; `position`: of each row among the seen classes, or -1."""
+        """d -> W~, in place; `position` is each row's among the seen classes, or -1."""
         self._scale(deviations, state["chance"])
         deviations[position >= 0] = state["own"][position[position >= 0]]
         deviations += state["mean"]
         return deviations
 
     def trust(self, problem: Problem, state: State, rows: np.ndarray | None = None) -> np.ndarray:
-        """How far seen classes settle each class, 0 to 1: sqrt(K(u, S) (K(S, S) + ridge I)^-1 K(S, u)).
+        """How well the seen classes determine each class, 0 to 1: sqrt(K(u, S) (K(S, S) + ridge I)^-1 K(S, u)).
 
-        That is the correlation which the model expects between the predicted classifier and the one that photos would
-        give. A seen class has 1.
+        It is the correlation that the model expects between the predicted classifier and one learned from photos. A
+        seen class has 1.
         """
         rows = problem.rows_or_all(rows)
         trust = np.empty(len(rows), np.float32)
@@ -161,7 +153,7 @@ class Kin(Method):
         return trust
 
     def shares(self, problem: Problem, state: State, row: int) -> np.ndarray:
-        """What a class borrows: the factor of each seen class's W - mu in d(u), M; some are negative."""
+        """M: the factor of each seen class's W - mu in d(u); some are negative."""
         (_, likeness), *_ = self._likeness(problem, state, np.array([row]))
         return (likeness @ state["inverse"])[0]
 
@@ -183,7 +175,7 @@ class Kin(Method):
         return Kernel(words, propagated, tuple(chosen["sources"]), *weights)
 
     def _choose(self, problem: Problem, seen: Inputs, centred: np.ndarray) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The given settings, and the others chosen by the question above; and how well it is answered."""
+        """The settings, those left open chosen as the module describes; and how well hidden classes are recognised."""
         count = len(seen.words)
         usual = [WEIGHTS.get(name, 1.0) for name in problem.vectors.names]
         given = {key: getattr(self.settings, key) for key in ("sources", "width", "ridge")}
@@ -194,8 +186,8 @@ class Kin(Method):
         start = {"sources": usual, **START, **given}
         if len(centred) < MIN_SEEN:
             return start, {}
-        changed = [(place, factor) for factor in (0.5, 2.0) for place in range(count)]
-        others = [[w * factor if at == place else w for at, w in enumerate(usual)] for place, factor in changed]
+        changes = [(source, factor) for factor in (0.5, 2.0) for source in range(count)]
+        others = [[w * factor if i == source else w for i, w in enumerate(usual)] for source, factor in changes]
         grid = {key: values for key, values in {"sources": others, **GRID}.items() if key not in given}
         targets, splits = principal_part(centred), hidden_branches(seen.ancestors, SPLITS)
 
@@ -205,11 +197,9 @@ class Kin(Method):
         chosen, found = better(answers, start, grid)
         return chosen, {"hidden_branches": {"mean_reciprocal_rank": round(float(found.mean()), 4)}}
 
-    def _likeness(
-        self, problem: Problem, state: State, rows: np.ndarray, inputs: Inputs | None = None
-    ) -> Iterator[tuple[slice, np.ndarray]]:
-        """K(u, S) for chunks of rows, each with its place among them; `inputs` of the rows, if they are at hand."""
-        inputs, seen = inputs or self._gather(problem, rows), _restored(state, problem)
+    def _likeness(self, problem: Problem, state: State, rows: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
+        """K(u, S) for chunks of rows, each with its slice of `rows`."""
+        inputs, seen = self._gather(problem, rows), _restored(state, problem)
         s = self.settings
         words, propagated = state["widths"].tolist()
         weights = (s.word_weight, s.propagated_weight, s.ancestor_weight)
@@ -254,13 +244,13 @@ def _restored(state: State, problem: Problem) -> Inputs:
     rows = np.full(len(ids), -1)
     rows[here] = problem.hierarchy.indices([id for id, kept in zip(ids, here, strict=True) if kept])
     kept = here[state["ancestor_column"]]
-    place = state["ancestor_row"][kept], rows[state["ancestor_column"][kept]]
+    entries = state["ancestor_row"][kept], rows[state["ancestor_column"][kept]]
     shape = (len(state["dual"]), len(problem.hierarchy))
     sources = range(len(state["sources"]))
     return Inputs(
         tuple(state[f"words_{i}"] for i in sources),
         tuple(state[f"propagated_{i}"] for i in sources),
-        sparse.csr_matrix((state["ancestor_value"][kept], place), shape=shape),
+        sparse.csr_matrix((state["ancestor_value"][kept], entries), shape=shape),
     )
 
 
@@ -274,59 +264,15 @@ def _check(settings: KinSettings) -> None:
             raise UnseenError(f"kin: {name} needs at least two hop weights, the class itself and the rest")
 
 
-class Rows:
-    """Collects an n x E matrix chunk by chunk.
-
-    A matrix of more than LARGE bytes goes to a file in half precision, which `matrix` maps. The file has no name and is
-    gone with the last that uses it.
-
-    Args:
-        count: n.
-        width: E.
-        folder: Where there is room for the file; by default the system's folder for temporary files.
-    """
-
-    def __init__(self, count: int, width: int, folder: Path | None = None):
-        self.shape, self._done, self._folder = (count, width), 0, folder or Path(tempfile.gettempdir())
-        self._memory, self._file = np.empty((0, width), np.float32), None
-        if 4 * count * width > LARGE:
-            with writing(self._folder):
-                self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115
-        else:
-            self._memory = np.empty(self.shape, np.float32)
-
-    def append(self, block: np.ndarray) -> None:
-        """The next rows, m x E."""
-        if self._file is not None:
-            with np.errstate(over="ignore"):
-                half = np.ascontiguousarray(block, np.float16)
-            if not np.isfinite(half).all():
-                raise UnseenError("the classifiers hold numbers that are not finite in half precision")
-            with writing(self._folder):
-                self._file.write(half.data)
-        else:
-            self._memory[self._done : self._done + len(block)] = block
-        self._done += len(block)
-
-    def matrix(self) -> np.ndarray:
-        """All rows, once they are there: float32, or float16 and memory-mapped."""
-        assert self._done == self.shape[0], "rows are missing"
-        if self._file is None:
-            return self._memory
-        with writing(self._folder):
-            self._file.flush()
-        return np.memmap(self._file, np.float16, "r", shape=self.shape)
-
-
 DIRECTIONS = 200  # principal directions of the seen classifiers that are compared: the rest is mostly chance
 Groups = list[np.ndarray]
 
 
 def hidden_branches(ancestors: sparse.csr_matrix, times: int, parts: int = 3) -> list[Groups]:
-    """Splits of the M seen classes into `parts` arrays of positions, where branches of the hierarchy stay together.
+    """Splits of the M seen classes into `parts` arrays of positions that keep branches of the hierarchy together.
 
-    A class's branch is all that is at or below the highest of its ancestors that has no more than LARGEST_BRANCH seen
-    classes, or a tenth of all, at or below it. `ancestors` is M x N, not zero where a column is a class's ancestor.
+    A class's branch lies at or below its highest ancestor with at most LARGEST_BRANCH seen classes, or a tenth of all,
+    at or below it. `ancestors` is M x N, not zero where a column is a class's ancestor.
     """
     (rows, columns), (count, nodes) = ancestors.nonzero(), ancestors.get_shape()
     size = np.bincount(columns, minlength=nodes)
@@ -354,7 +300,7 @@ def principal_part(centred: np.ndarray, directions: int = DIRECTIONS) -> np.ndar
 def reciprocal_ranks(known: np.ndarray, predicted: np.ndarray) -> np.ndarray:
     """1 / rank of each class's own prediction when its known classifier scores the predictions for all (n).
 
-    Predictions count by direction only. A tie counts half: predictions that are all alike are no better than chance.
+    Only the directions of predictions count. A tie counts half: equal predictions are no better than chance.
     """
     lengths = np.linalg.norm(predicted, axis=1)
     scores = known @ (predicted / np.maximum(lengths, np.finfo(np.float64).tiny)[:, None]).T
@@ -379,8 +325,8 @@ def quality(kernel: np.ndarray, ridge: float, targets: np.ndarray, splits: Seque
 def better(answers_of: Callable[[dict[str, Any]], np.ndarray], start: dict[str, Any], grid: Mapping[str, Sequence]):
     """From `start`, one setting after another: take the best value if it beats the present one by more than chance.
 
-    Chance is two standard errors of the difference, class by class. `answers_of` settings is a quality for each class
-    (M). Returns the settings and their answers.
+    Chance is two standard errors of the difference between classes. `answers_of` gives settings a quality for each
+    class (M). Returns the settings and their answers.
     """
     chosen, present = dict(start), answers_of(start)
     for name, values in grid.items():
@@ -416,8 +362,8 @@ class Inputs:
 class Kernel:
     """k(u, v) = sum over sources of  w_s (w_x exp(g_x (<x, x'> - 1)) + w_z exp(g_z (<z, z'> - 1))),  plus  w_a <a, a'>,
 
-    divided by sqrt(W(u) W(v)), with W(u) the sum of the weights of what is known of u, so that k(u, u) = 1. A class
-    without a vector gets nothing from that source: no likeness, rather than a little with everybody.
+    divided by sqrt(W(u) W(v)), with W(u) the sum of the weights of what is known of u, so that k(u, u) = 1. A source
+    has no part in the likeness of a class without a vector.
     """
 
     words: tuple[float, ...]  # g_x of each source
@@ -455,10 +401,9 @@ def gather(
     decay: float,
     rows: np.ndarray | None = None,
 ) -> Inputs:
-    """The inputs of `rows`, by default of every class, from just the classes that they depend on.
+    """The inputs of `rows`, by default of every class, from only the classes that they depend on.
 
-    `descendants` and `ancestors` are the hop weights of the two phases, as DGP's, but fixed; `decay` is that of an
-    ancestor's part in a with its distance.
+    `descendants` and `ancestors` are the fixed hop weights of the two phases, `decay` that of the ancestors in a.
     """
     hierarchy, rows = problem.hierarchy, problem.rows_or_all(rows)
     up, middle = hop_groups(hierarchy, "ancestors", len(ancestors) - 1, rows).select(rows)
@@ -483,7 +428,7 @@ def ancestor_vectors(hierarchy: Hierarchy, decay: float, rows: np.ndarray) -> sp
     """a of each of `rows`: decay^distance at each ancestor and 1 at the class itself, scaled to length 1 (n x N)."""
     from scipy import sparse
 
-    asked, place = np.unique(rows, return_inverse=True)
+    asked, row = np.unique(rows, return_inverse=True)
     position = np.full(len(hierarchy), -1)
     position[asked] = np.arange(len(asked))
     node, ancestor, distance = hierarchy.ancestor_pairs()
@@ -492,13 +437,13 @@ def ancestor_vectors(hierarchy: Hierarchy, decay: float, rows: np.ndarray) -> sp
     value = np.power(np.float32(decay), distance.astype(np.float32))
     length = np.sqrt(np.bincount(node, value**2, minlength=len(asked)))
     shape = (len(asked), len(hierarchy))
-    return sparse.csr_matrix(((value / length[node]).astype(np.float32), (node, ancestor)), shape=shape)[place]
+    return sparse.csr_matrix(((value / length[node]).astype(np.float32), (node, ancestor)), shape=shape)[row]
 
 
 def natural_width(part: np.ndarray) -> float:
-    """1 - the mean cosine between classes: what "far apart" means in these vectors; 1 where there are too few classes.
+    """1 - the mean cosine between classes, or 1 if there are fewer than two.
 
-    Widths are given in this unit, so that the same setting suits vectors that all look alike and vectors that do not.
+    It is the unit of widths, so that the same setting suits vectors that are all alike and vectors that are not.
     """
     known = part[has_vector(part)].astype(np.float64)
     n = len(known)
@@ -517,7 +462,7 @@ def _exponential(x: np.ndarray, y: np.ndarray, width: float) -> np.ndarray:
 
 
 class Ridges:
-    """One kernel K (M x M, symmetric), diagonalised once; any number of ridges after that."""
+    """A kernel K (M x M, symmetric), diagonalised once for any number of ridges."""
 
     def __init__(self, kernel: np.ndarray):
         values, self.basis = np.linalg.eigh(kernel.astype(np.float64))
@@ -532,19 +477,10 @@ class Ridges:
         return self.basis @ ((self.basis.T @ targets.astype(np.float64)) / (self.values + ridge)[:, None])
 
 
-def leave_one_out(inverse: np.ndarray, targets: np.ndarray, dual: np.ndarray | None = None) -> np.ndarray:
-    """What ridge regression predicts for each class when only that class is left out (M x P).
-
-    `inverse` is (K + ridge I)^-1; `dual` its product with the targets, when it is already at hand.
-    """
-    dual = inverse @ targets if dual is None else dual
-    return targets - dual / np.diag(inverse)[:, None]
-
-
 def leave_groups_out(inverse: np.ndarray, targets: np.ndarray, groups: Sequence[np.ndarray]) -> np.ndarray:
     """What ridge regression predicts for each class when its whole group is left out (M x P).
 
-    `groups` are disjoint arrays of positions which together hold every class.
+    `inverse` is (K + ridge I)^-1; `groups` are disjoint arrays of positions that together hold every class.
     """
     dual = inverse @ targets
     predicted = np.empty_like(dual)
