@@ -11,6 +11,7 @@ from types import ModuleType
 import pytest
 
 import unseen
+import unseen_lab
 
 ROOT = Path(__file__).resolve().parents[1]
 PUBLIC = [name for name in unseen.__all__ if name != "__version__"]
@@ -36,8 +37,10 @@ def test_the_page_shows_the_layers_as_they_are(draw_plan):
 
 
 def test_the_page_shows_every_package(draw_plan):
-    packages = {module.name for module in iter_modules(unseen.__path__)} - {"__main__"}
-    assert {package for _, package, _, _ in draw_plan.drawn()} == packages
+    packages = {
+        f"{tree.__name__}.{module.name}" for tree in (unseen, unseen_lab) for module in iter_modules(tree.__path__)
+    }
+    assert {package for _, package, _, _ in draw_plan.drawn()} == packages - {"unseen.__main__"}
 
 
 @pytest.mark.parametrize("name", PUBLIC)

@@ -1,4 +1,5 @@
-"""Draw the plan of the house into docs/how-it-works.md: layers, lines of code, and what each package is for.
+"""Draw the plan of the house into docs/how-it-works.md: layers, lines of code, and what each package is for; the
+laboratory stands above the tool.
 
     python tools/draw_plan.py
 
@@ -13,7 +14,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-SOURCE = ROOT / "src" / "unseen"
+SOURCES = ROOT / "src"
 PAGE = ROOT / "docs" / "how-it-works.md"
 BLOCK = re.compile(r"(<!-- plan: tools/draw_plan.py -->\n)(.*?)(<!-- end of plan -->)", re.DOTALL)
 
@@ -26,16 +27,22 @@ def layers() -> list[list[str]]:
     return [re.split(r"\s*[:|]\s*", line.strip()) for line in lines if line.strip()]
 
 
+def place(package: str) -> Path:
+    """Its folder, or its file."""
+    folder = SOURCES.joinpath(*package.split("."))
+    return folder if folder.is_dir() else folder.with_suffix(".py")
+
+
 def count_lines(package: str) -> int:
-    folder = SOURCE / package
-    files = sorted(folder.rglob("*.py")) if folder.is_dir() else [SOURCE / f"{package}.py"]
+    there = place(package)
+    files = sorted(there.rglob("*.py")) if there.is_dir() else [there]
     return sum(len(file.read_text(encoding="utf-8").splitlines()) for file in files)
 
 
 def sentence(package: str) -> str:
     """The first sentence of its docstring."""
-    folder = SOURCE / package
-    file = folder / "__init__.py" if folder.is_dir() else SOURCE / f"{package}.py"
+    there = place(package)
+    file = there / "__init__.py" if there.is_dir() else there
     docstring = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8")))
     if not docstring:
         raise SystemExit(f"{file.relative_to(ROOT)} has no docstring")
@@ -45,9 +52,12 @@ def sentence(package: str) -> str:
 def rows() -> list[tuple[int, str, int, str]]:
     """Layer (1 is the lowest), package, lines, sentence."""
     plan = layers()
+    parts = (path for path in (SOURCES / "unseen_lab").iterdir() if not path.name.startswith("__"))
+    laboratory = sorted(f"unseen_lab.{path.stem}" for path in parts)
+    plan = [laboratory, *([f"unseen.{package}" for package in layer] for layer in plan)]
     return [
-        (len(plan) - place, package, count_lines(package), sentence(package))
-        for place, layer in enumerate(plan)
+        (len(plan) - number, package, count_lines(package), sentence(package))
+        for number, layer in enumerate(plan)
         for package in layer
     ]
 
@@ -62,7 +72,7 @@ def draw() -> str:
 def drawn() -> list[tuple[int, str, int, str]]:
     """The rows that the page shows now."""
     (block,) = BLOCK.findall(PAGE.read_text(encoding="utf-8"))
-    cells = re.findall(r"(?m)^\| (\d+) \| `(\w+)` \| ([\d,]+) \| (.*) \|$", block[1])
+    cells = re.findall(r"(?m)^\| (\d+) \| `([\w.]+)` \| ([\d,]+) \| (.*) \|$", block[1])
     return [(int(layer), package, int(count.replace(",", "")), what) for layer, package, count, what in cells]
 
 
