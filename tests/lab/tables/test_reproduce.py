@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -136,34 +137,34 @@ def test_awa2_as_it_is_distributed(tmp_path, monkeypatch):
         find_level(awa2=tmp_path)
 
 
-@pytest.mark.slow
-def test_done_is_not_done_again(work, monkeypatch):
-    first = work.run("ablation")
-    monkeypatch.setattr("unseen_lab.tables.trainings.train", forbidden)
-    monkeypatch.setattr("unseen_lab.tables.run.evaluate_lists", forbidden)
-    assert small_reproduction(work.trainings.work, work.level).run("ablation") == first
+def written(folder: Path) -> dict[str, int]:
+    """When each of its files was written."""
+    return {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
 
 
 @pytest.mark.slow
-def test_an_interrupted_run_goes_on_where_it_was(tmp_path, level, monkeypatch):
-    """The second training fails; the next run keeps the first."""
-    import unseen_lab.tables.trainings
+def test_done_is_not_done_again(work):
+    """A result is read, with the time that it was made at; without it, its figures come from the bundles."""
+    first, bundles = work.run("ablation"), work.trainings.work / "bundles"
+    before = written(bundles)
+    again = small_reproduction(work.trainings.work, work.level)
+    assert again.run("ablation") == first
+    (work.trainings.work / "results" / "ablation.json").unlink()
+    measured = again.run("ablation")
+    assert [row["measured"] for row in measured["rows"]] == [row["measured"] for row in first["rows"]]
+    assert measured["made"]["at"] >= first["made"]["at"] and written(bundles) == before
 
-    train, trained = unseen_lab.tables.trainings.train, []
 
-    def failing(*args, **kwargs):
-        if len(trained) == 1:
-            raise UnseenError("stopped")
-        trained.append(args)
-        return train(*args, **kwargs)
-
-    monkeypatch.setattr("unseen_lab.tables.trainings.train", failing)
-    with pytest.raises(UnseenError, match="stopped"):
-        small_reproduction(tmp_path, level).run("two-phase")
-    assert not (tmp_path / "results" / "two-phase.json").exists()
-    monkeypatch.setattr("unseen_lab.tables.trainings.train", lambda *a, **k: (trained.append(a), train(*a, **k))[1])
+@pytest.mark.slow
+def test_an_interrupted_run_goes_on_where_it_was(tmp_path, level):
+    """What the first one had trained is kept."""
+    interrupted = small_reproduction(tmp_path, level)
+    interrupted.trainings.bundle(load_recipe("two-phase").rows[0])
+    before = written(tmp_path / "bundles")
+    assert len(before) == 2 and not (tmp_path / "results").exists()  # after either stage
     small_reproduction(tmp_path, level).run("two-phase")
-    assert len(trained) == 2  # one before, one after: none twice
+    after = written(tmp_path / "bundles")
+    assert len(after) == 4 and before.items() <= after.items()
 
 
 def test_results_of_other_settings_are_not_mixed(tmp_path, level):
@@ -181,19 +182,15 @@ def test_results_of_other_settings_are_not_mixed(tmp_path, level):
 
 
 @pytest.mark.slow
-def test_report_without_running(work, tmp_path, monkeypatch):
+def test_report_without_running(work, tmp_path):
+    """From the saved results alone: it is the same without bundles and features."""
     for name in ("unseen-classes", "hop-weights", "qualitative"):
         work.run(name)
     work.analyse()
-    for name in (
-        "unseen_lab.tables.trainings.train",
-        "unseen_lab.tables.run.evaluate_lists",
-        "unseen_lab.tables.run.evaluate",
-    ):
-        monkeypatch.setattr(name, forbidden)
     pytest.importorskip("matplotlib")
+    shutil.copytree(work.trainings.work / "results", tmp_path / "work" / "results")
     write_report(work.trainings.work, tmp_path / "a")
-    write_report(work.trainings.work, tmp_path / "b")
+    write_report(tmp_path / "work", tmp_path / "b")
     for name in ("report.md", "plots/hit-curves.svg", "plots/trade-off.svg"):
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
     text = (tmp_path / "a" / "report.md").read_text(encoding="utf-8")
@@ -279,18 +276,18 @@ def test_combine():
 
 
 @pytest.mark.slow
-def test_only_what_is_done(tmp_path, level, monkeypatch):
+def test_only_what_is_done(tmp_path, level):
     """An unfinished table shows the rows that are there, is marked, and is completed by the next whole run."""
     whole = small_reproduction(tmp_path, level)
     whole.trainings.bundle(Row("SGCN(-f)", "sgcn"))
-    with monkeypatch.context() as patch:
-        patch.setattr("unseen_lab.tables.trainings.train", forbidden)
-        part = small_reproduction(tmp_path, level, only_done=True)
-        result = part.run("ablation")
-        assert part.run("hop-weights")["left_out"] and part.run("qualitative")["left_out"]
-        assert list(part.analyse()["training"]) == ["SGCN"]
-        pytest.importorskip("matplotlib")
-        text = Path(write_report(tmp_path, tmp_path / "out")["markdown"]).read_text(encoding="utf-8")
+    trained = written(tmp_path / "bundles")
+    part = small_reproduction(tmp_path, level, only_done=True)
+    result = part.run("ablation")
+    assert part.run("hop-weights")["left_out"] and part.run("qualitative")["left_out"]
+    assert list(part.analyse()["training"]) == ["SGCN"]
+    assert written(tmp_path / "bundles") == trained
+    pytest.importorskip("matplotlib")
+    text = Path(write_report(tmp_path, tmp_path / "out")["markdown"]).read_text(encoding="utf-8")
     assert result["partial"]
     assert [row["label"] for row in result["rows"] if "measured" in row] == ["SGCN(-f)"]
     assert "**Unfinished**" in text and "DGP(-w), SGCN, DGP (not trained yet)." in text
@@ -316,7 +313,3 @@ def test_two_processes_give_what_one_gives(tmp_path, level):
         figures.append([row["measured"] for row in result["rows"]])
     assert figures[0] == figures[1]
     assert len(figures[2]) == 2
-
-
-def forbidden(*args, **kwargs):
-    raise AssertionError("this was done already")
