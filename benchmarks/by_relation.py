@@ -1,7 +1,6 @@
 """Where DGP and SGCN differ, by the relation of an unseen class to its nearest seen one: docs/results/by-relation.md.
 
     python benchmarks/by_relation.py --photos PHOTOS --work WORK [--work WORK2] --markdown FILE
-    python benchmarks/by_relation.py --photos PHOTOS --bundles efficientnet-lite0:dgp=PATH --bundles ...
 
 PHOTOS holds unseen/, with a folder a class. A WORK is as `unseen reproduce --out` leaves it, one for each network: of
 the bundles that it holds, those of stage 1 alone and with a method's own settings count, the longest training of each.
@@ -39,6 +38,7 @@ from unseen.networks.folders import open_features
 from unseen.util.files import write_atomically
 from unseen_lab.authors import AUTHORS_LISTS
 from unseen_lab.tables.claims import LEVEL, holm, show_p, sign_flip
+from unseen_lab.tables.table import Table
 
 RELATIONS = ("ancestor", "descendant", "sibling", "further")
 METHODS = ("dgp", "sgcn", "kin")
@@ -89,13 +89,13 @@ def measure(bundles: dict[str, Bundle], photos: Callable[[Model], Any], lists: S
 def composition(bundle: Bundle, lists: Sequence[str]) -> str:
     """A table of the relations in whole lists, of which photos show some classes."""
     model = Model(bundle, device="cpu")
-    lines = [["candidates", "classes", *RELATIONS], [":---", *["---:"] * (1 + len(RELATIONS))]]
+    lines = []
     for spec in lists:
         ids = [bundle.ids[row] for row in model.candidates(spec)]
         kinds = list(relations(bundle.hierarchy, ids, bundle.seen_ids).values())
         shares = [f"{100 * kinds.count(kind) / len(ids):.1f} %" for kind in RELATIONS]
         lines.append([spec, f"{len(ids):,}", *shares])
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    return Table(["candidates", "classes", *RELATIONS], lines).markdown()
 
 
 def mixtures(bundle: Bundle, ids: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
@@ -218,7 +218,7 @@ def _table(tables: dict[str, list[dict[str, Any]]], methods: Sequence[str]) -> s
     compared = set(COMPARED) <= set(methods)
     header = ["candidates", "relation", "classes", "photos", *map(_name, methods)]
     header += ["DGP - SGCN", "p"] if compared else []
-    lines = [header, [":---", ":---", *["---:"] * (len(header) - 2)]]
+    lines = []
     for spec, rows in tables.items():
         for row in rows:
             line = [spec, row["relation"], f"{row['classes']:,}", f"{row['photos']:,}"]
@@ -226,7 +226,7 @@ def _table(tables: dict[str, list[dict[str, Any]]], methods: Sequence[str]) -> s
             if compared:
                 line += [f"{row['difference']:+.1f}", show_p(row["p"]).removeprefix("p ")]
             lines.append(line)
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    return Table(header, lines, words=2).markdown()
 
 
 def _findings(tables: dict[str, list[dict[str, Any]]]) -> list[str]:
@@ -251,14 +251,14 @@ def _alike(bundles: dict[str, Bundle], figures: Figures) -> str:
     kinds = _kinds(figures)
     ids = sorted(kinds)
     header = ["relation", "classes", *map(_name, bundles)]
-    lines = [header, [":---", *["---:"] * (len(header) - 1)]]
+    lines = []
     found = {method: likeness(bundle, ids) for method, bundle in bundles.items()}
     with_siblings = np.isfinite(next(iter(found.values())))
     for kind in RELATIONS:
         own = with_siblings & np.array([kinds[id] == kind for id in ids])
         if own.any():
             lines.append([kind, f"{own.sum():,}", *(f"{values[own].mean():.3f}" for values in found.values())])
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    return Table(header, lines).markdown()
 
 
 def _kinds(figures: Figures) -> dict[str, str]:
@@ -270,52 +270,35 @@ def _gathered(graphs: dict[str, Bundle], figures: Figures) -> str:
     kinds = _kinds(figures)
     ids = sorted(kinds)
     header = ["relation", "classes", *(f"{_name(method)}, {what}" for method in graphs for what in ("own", "nodes"))]
-    lines = [header, [":---", *["---:"] * (len(header) - 1)]]
+    lines = []
     found = {method: mixtures(bundle, ids) for method, bundle in graphs.items()}
     for kind in RELATIONS:
         own = np.array([kinds[id] == kind for id in ids])
         if own.any():
-            numbers = [
-                f"{100 * np.median(share[own]):.1f} | {np.median(nodes[own]):,.1f}" for share, nodes in found.values()
-            ]
+            numbers = [text for share, nodes in found.values()
+                       for text in (f"{100 * np.median(share[own]):.1f}", f"{np.median(nodes[own]):,.1f}")]  # fmt: skip
             lines.append([kind, f"{own.sum():,}", *numbers])
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    return Table(header, lines).markdown()
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--photos", type=Path, required=True, help="a folder with unseen/, by class id")
-    parser.add_argument("--work", type=Path, action="append", default=[], help="of `unseen reproduce`, may be repeated")
-    parser.add_argument("--bundles", action="append", default=[], help="NETWORK:METHOD=PATH, may be repeated")
-    parser.add_argument("--candidates", default=",".join(AUTHORS_LISTS), help="lists, by default the authors'")
+    parser.add_argument("--work", type=Path, action="append", required=True, help="of `unseen reproduce`, repeatable")
     parser.add_argument("--markdown", type=Path, help="a page to write")
     options = parser.parse_args()
-    named: dict[str, dict[str, Path]] = {}
-    folders: dict[str, Path] = {}
-    for work in options.work:
-        found = find_bundles(work)
-        if not found:
-            parser.error(f"{work}: there is no finished training of {', '.join(METHODS)}")
-        name = Bundle.load(next(iter(found.values())), verify=False).network.name
-        named[name], folders[name] = found, work / "features"
-    for text in options.bundles:
-        about, _, path = text.partition("=")
-        name, _, method = about.partition(":")
-        if not (name and method and path):
-            parser.error(f"--bundles {text}: expected NETWORK:METHOD=PATH")
-        named.setdefault(name, {})[method] = Path(path)
-    if not named:
-        parser.error("name trainings with --work or --bundles")
-    lists = options.candidates.split(",")
     networks = {}
-    for name, places in named.items():
-        bundles = {method: Bundle.load(place) for method, place in places.items()}
+    for work in options.work:
+        bundles = {method: Bundle.load(place) for method, place in find_bundles(work).items()}
+        if not bundles:
+            parser.error(f"{work}: there is no finished training of {', '.join(METHODS)}")
 
-        def photos(model: Model, name=name) -> Any:
-            return open_features(options.photos / "unseen", lambda: model.network, cache=folders.get(name))
+        def photos(model: Model, work=work) -> Any:
+            return open_features(options.photos / "unseen", lambda: model.network, cache=work / "features")
 
-        networks[name] = (bundles, measure(bundles, photos, lists))
-    works = " ".join(["--work WORK"] * len(options.work) + ["--bundles NETWORK:METHOD=PATH"] * len(options.bundles))
+        network = next(iter(bundles.values())).network.name
+        networks[network] = (bundles, measure(bundles, photos, AUTHORS_LISTS))
+    works = " ".join(["--work WORK"] * len(options.work))
     text = page(networks, f"python benchmarks/by_relation.py --photos PHOTOS {works} --markdown FILE")
     print(text)
     if options.markdown is not None:

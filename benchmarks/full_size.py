@@ -1,14 +1,13 @@
 """How time and memory grow with the photos: stand-ins for the features of 10,000, 100,000 and a million of them.
 
-    python benchmarks/full_size.py --work WORK                                # --sizes 10000 for a quick look
-    python benchmarks/full_size.py --work WORK --markdown docs/results/full-size.md
+    python benchmarks/full_size.py                                # --sizes 10000 for a quick look
+    python benchmarks/full_size.py --markdown docs/results/full-size.md
 
 Made-up features lie about a centre for each class, in a feature store as `unseen features` writes it: half precision,
 1,280 features a photo, blocks of 1,024, checksums. Measured are reading them, one pass of `Model.evaluate`, and each
 method that learns from photos with settings given, so that nothing is chosen: a choice repeats the same passes. Each
 figure comes from a process of its own, so that peak memory (all of it, Python and libraries included) is its own;
-seconds are those of the processor, of all threads, and hardly depend on what else the machine is doing. Stores are
-deleted once they are measured, and a figure that is in WORK/results.json already is not measured again. The last line
+seconds are those of the processor, of all threads, and hardly depend on what else the machine is doing. The last line
 on standard output is one JSON object.
 """
 
@@ -19,6 +18,7 @@ import json
 import multiprocessing
 import shutil
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -30,11 +30,11 @@ from unseen.networks.store import (
     BLOCK,
     Block,
     FeatureStore,
-    Source,
     block_paths,
     write_about,
     write_block,
 )
+from unseen.photos.by_class import FileState
 from unseen.training.stage1 import fit_classifiers
 from unseen.util.devices import peak_memory_mb
 from unseen.util.run import Run
@@ -85,7 +85,7 @@ def write_store(place: Path, photos: int) -> None:
         for start in range(0, own, BLOCK):
             rows = min(BLOCK, own - start)
             features = (centre + random.standard_normal((rows, FEATURES), np.float32)).astype(np.float16)
-            sources = [Source(f"{start + row:08d}.jpg", 1, 1) for row in range(rows)]
+            sources = [FileState(f"{start + row:08d}.jpg", 1, 1) for row in range(rows)]
             write_block(place / "features" / id, start // BLOCK, Block(features, sources, [], ""))
         contents[id] = [own, 0]
         blocks[id] = [path.name for path in block_paths(place, id)]
@@ -137,27 +137,18 @@ def measure(job: tuple[str, str]) -> dict:
     return seconds | {"cpu_seconds": round(seconds["cpu_seconds"], 4), "peak_mb": peak_memory_mb()}
 
 
-def run_all(work: Path, sizes: list[int], names: list[str]) -> list[dict]:
-    saved = work / "results.json"
-    results = json.loads(saved.read_text()) if saved.is_file() else []
+def run_all(work: Path, sizes: list[int]) -> list[dict]:
+    results = []
     for photos in sizes:
-        done = {result["measure"] for result in results if result["photos"] == photos}
-        left = [name for name in names if name not in done]
-        if not left:
-            continue
         place = work / f"store-{photos}"
-        shutil.rmtree(place, ignore_errors=True)
-        try:
-            write_store(place, photos)
-            with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
-                for name, found in zip(left, pool.imap(measure, [(n, str(place)) for n in left], 1), strict=True):
-                    results.append({"measure": name, "photos": photos, **found})
-                    saved.write_text(json.dumps(results, indent=1))
-                    line = f"{photos:>9,}  {name:13}{found['cpu_seconds']:9.1f} s  {found['peak_mb']:6,.0f} MB"
-                    print(line, file=sys.stderr, flush=True)
-        finally:
-            shutil.rmtree(place, ignore_errors=True)
-    return sorted(results, key=lambda result: (MEASURES.index(result["measure"]), result["photos"]))
+        write_store(place, photos)
+        with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
+            for name, found in zip(MEASURES, pool.imap(measure, [(n, str(place)) for n in MEASURES], 1), strict=True):
+                results.append({"measure": name, "photos": photos, **found})
+                line = f"{photos:>9,}  {name:13}{found['cpu_seconds']:9.1f} s  {found['peak_mb']:6,.0f} MB"
+                print(line, file=sys.stderr, flush=True)
+        shutil.rmtree(place)
+    return results
 
 
 def page(results: list[dict]) -> str:
@@ -185,7 +176,7 @@ memory of the process, Python and libraries included. {MISSING} stands for what 
 
 {table}
 
-Made by `python benchmarks/full_size.py --work WORK --markdown docs/results/full-size.md`.
+Made by `python benchmarks/full_size.py --markdown docs/results/full-size.md`.
 """
 
 
@@ -197,16 +188,11 @@ def _slope(own: list[dict]) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--work", type=Path, required=True, help="where stores are made, and figures kept")
     parser.add_argument("--sizes", default=",".join(map(str, SIZES)), help="numbers of photos")
-    parser.add_argument("--measures", default=",".join(MEASURES), help=f"some of: {', '.join(MEASURES)}")
     parser.add_argument("--markdown", type=Path, help="a page to write")
     options = parser.parse_args()
-    names = [name.strip() for name in options.measures.split(",")]
-    if wrong := set(names) - set(MEASURES):
-        parser.error(f"no such measure: {', '.join(sorted(wrong))}; there are: {', '.join(MEASURES)}")
-    options.work.mkdir(parents=True, exist_ok=True)
-    results = run_all(options.work, [int(size) for size in options.sizes.split(",")], names)
+    with tempfile.TemporaryDirectory() as work:
+        results = run_all(Path(work), [int(size) for size in options.sizes.split(",")])
     if options.markdown is not None:
         options.markdown.write_text(page(results) + kept_words(options.markdown), encoding="utf-8")
     print(json.dumps({"full_size": results}))

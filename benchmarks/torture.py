@@ -6,8 +6,8 @@
 A blow strikes a command just before or just after a call that changes the disk, or at any time. A loss of power also
 cuts every file whose content had not been synced. After it the place holds the old state or the complete new one; the
 command then runs again, succeeds, and leaves the values of an undisturbed run. A reader may refuse a damaged input with
-a reason; any other exception is a finding, and so is a damaged bundle that loads. The last line on standard output is
-one JSON object with counts and findings; the exit status is 1 if there are any. Linux only.
+a reason; any other exception is a finding. The last line on standard output is one JSON object with counts and
+findings; the exit status is 1 if there are any. Linux only.
 """
 
 from __future__ import annotations
@@ -166,8 +166,7 @@ def store_state(place: Path) -> str:
         batches = list(FeatureStore.open(place).batches(64))
     except UnseenError:  # missing or not finished
         return NOTHING
-    names = [path for batch in batches for path in batch.paths]
-    return digest(json.dumps(names).encode(), *(batch.features.tobytes() for batch in batches))
+    return digest(*(json.dumps(batch.paths).encode() + batch.features.tobytes() for batch in batches))
 
 
 def labels_state(place: Path) -> str:
@@ -388,11 +387,10 @@ def main() -> None:
     begun, number = time.monotonic(), options.trial or 0
     with tempfile.TemporaryDirectory(prefix="torture-") as folder:
         trials = Trials(Path(folder), options.seed)
-        while True:
-            trials.run(number)
+        trials.run(number)
+        while options.trial is None and time.monotonic() - begun < 60 * options.minutes:
             number += 1
-            if options.trial is not None or time.monotonic() - begun > 60 * options.minutes:
-                break
+            trials.run(number)
     minutes = round((time.monotonic() - begun) / 60, 1)
     print(json.dumps({"minutes": minutes, "counts": dict(sorted(trials.counts.items())), "findings": trials.findings}))
     sys.exit(bool(trials.findings))
