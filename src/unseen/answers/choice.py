@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from unseen.answers.algebra import deviation, log_sigmoid, log_softmax, logsumexp
 from unseen.answers.prior import Prior
 from unseen.answers.scores import Scorer, multiply
 from unseen.bundle.teach import DOUBT, scores_with_bias
 from unseen.methods.base import normalise_rows
-from unseen.util.tensors import deviation, log_sigmoid, log_softmax, logsumexp
 
 if TYPE_CHECKING:
     from unseen.bundle import Bundle

@@ -23,13 +23,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from unseen.answers.algebra import Array, concatenate, log_softmax, logsumexp
 from unseen.answers.probability import SHARPNESS, measure_spread
 from unseen.data import data_file
 from unseen.hierarchy.core import Hierarchy
 from unseen.hierarchy.wordnet import BUILT_IN, wordnet_rows
 from unseen.naming.meaning import find_class
 from unseen.util.errors import UnseenError
-from unseen.util.tensors import Array, library, log_softmax, logsumexp
 
 WEIGHT = 0.8  # of commonness; chosen on half of the classes with photos, for four networks; flat from 0.5 to 1.0
 HELP = "common, uniform, or a file of weights (name,weight); uniform+FILE: the weights alone"
@@ -175,8 +175,8 @@ class ColumnPrior:
     def __init__(self, prior: Prior, hierarchy: Hierarchy, seen: np.ndarray, unseen: np.ndarray):
         common = _centred(commonness(hierarchy, unseen)) if prior.common and len(unseen) else None
         weights = prior.class_weights(hierarchy, np.concatenate([seen, unseen]))
-        self.common: Array = None if common is None else common.astype(np.float32)
-        self.log_weights: Array = None if weights is None else np.log(weights).astype(np.float32)
+        self.common: np.ndarray | None = None if common is None else common.astype(np.float32)
+        self.log_weights: np.ndarray | None = None if weights is None else np.log(weights).astype(np.float32)
 
     def __bool__(self) -> bool:
         return self.common is not None or self.log_weights is not None
@@ -194,7 +194,7 @@ class ColumnPrior:
             if border:  # unseen classes together stay as probable as they were
                 more = logsumexp(sharp * favoured) - logsumexp(sharp * unseen)
                 favoured = favoured - more / sharp
-            scores = library(scores).concatenate([scores[:, :border], favoured], 1)
+            scores = concatenate([scores[:, :border], favoured])
         if self.log_weights is not None:
             scores = scores + self.log_weights * (measure_spread(scores) / SHARPNESS)
         return scores

@@ -28,11 +28,22 @@ from typing import Any
 
 import numpy as np
 
+from unseen.answers.algebra import (
+    Array,
+    deviation,
+    exp,
+    log,
+    log_sigmoid,
+    log_softmax,
+    logaddexp,
+    logsumexp,
+    total,
+    with_columns,
+)
 from unseen.answers.words import with_article, words_of
 from unseen.bundle.records import CONFIDENCES, ProbabilityNumbers
 from unseen.hierarchy.core import Hierarchy
 from unseen.util.errors import UnseenError
-from unseen.util.tensors import Array, deviation, library, log_sigmoid, log_softmax, logsumexp, with_columns
 
 SHARPNESS = 1.9  # of scores, in units of their spread, where none was fitted
 TINY = 1e-9
@@ -59,11 +70,11 @@ def log_probabilities(
     logits: Array,
     seen_scores: Array,
     scores: Array,
-    places: Array,
-    climb: tuple[Array, Array],
-    common: Array | None = None,
+    places: np.ndarray,
+    climb: tuple[np.ndarray, np.ndarray],
+    common: np.ndarray | None = None,
 ) -> tuple[Array, Array]:
-    """log p of the seen candidates and of the unseen ones; arrays of NumPy, or tensors.
+    """log p of the seen candidates and of the unseen ones; arrays as `answers.algebra` takes them.
 
     `logits` (n x M) are over all seen classes, `places` are those of the seen candidates among them. The method's
     `seen_scores` (n x len(places)) and `scores` (n x U) are over the seen and over the unseen candidates. `climb`, from
@@ -78,12 +89,12 @@ def log_probabilities(
     if not len(places):
         return seen, unseen
     if numbers.climb:
-        (above, way), the = climb, library(unseen)
-        climbed = the.exp(seen) @ way
+        above, way = climb
+        climbed = exp(seen) @ way
         # What has nothing to climb to stays.
-        unseen = unseen + the.log((1 - numbers.climb * climbed.sum(1)[:, None]).clip(TINY))
-        arriving = the.log((numbers.climb * climbed).clip(TINY))
-        unseen = with_columns(unseen, above, the.logaddexp(unseen[:, above], arriving))
+        unseen = unseen + log((1 - numbers.climb * total(climbed)).clip(TINY))
+        arriving = log((numbers.climb * climbed).clip(TINY))
+        unseen = with_columns(unseen, above, logaddexp(unseen[:, above], arriving))
     odds = gate(numbers, logsumexp(logits), method_odds(seen_scores, scores))
     return seen + log_sigmoid(odds), unseen + log_sigmoid(-odds)
 

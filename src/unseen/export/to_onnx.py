@@ -8,14 +8,15 @@ web      a folder with a page that runs the model in the browser, behind any web
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor, nn
+import onnx
+from onnx import ModelProto, TensorProto, helper, numpy_helper
 
+from unseen.answers.algebra import concatenate
 from unseen.answers.ask import Ask, make_scorer, usual_prior
 from unseen.answers.prior import ColumnPrior
 from unseen.answers.probability import (
@@ -27,81 +28,23 @@ from unseen.answers.probability import (
     measure_spread,
 )
 from unseen.answers.words import training_in_words, words_of
+from unseen.bundle import Bundle
 from unseen.bundle.records import CONFIDENCES, ProbabilityNumbers
+from unseen.export.graph import Graph, Symbol
 from unseen.export.to_web import read_runtime, web_folder
 from unseen.hierarchy.core import Hierarchy
-from unseen.networks.run import OnnxNetwork, open_session
-from unseen.networks.translate import export_program, quiet
+from unseen.methods.projections import ConvexCombination, Linear
+from unseen.networks.run import open_session
 from unseen.photos.transforms import PhotoTransform
 from unseen.util.errors import UnseenError
 from unseen.util.files import replacing_folder, write_atomically
-from unseen.util.names import how_to_install
-
-if TYPE_CHECKING:
-    from unseen.bundle import Bundle
 
 KINDS = ("onnx", "web")
-OPSET = 18
 ANSWERS = ["scores", "probabilities"]
-TOLERANCE = {False: 1e-4, True: 0.05}  # fp32, fp16: how far ONNX may be from torch, as a share of the largest score
-
-
-class Normalise(nn.Module):
-    """Photos (B x 3 x H x W, RGB 0..255) -> normalised as a network wants them."""
-
-    mean: Tensor
-    std: Tensor
-
-    def __init__(self, transform: PhotoTransform):
-        super().__init__()
-        self.register_buffer("mean", 255 * torch.tensor(transform.mean).view(1, 3, 1, 1))
-        self.register_buffer("std", 255 * torch.tensor(transform.std).view(1, 3, 1, 1))
-
-    def forward(self, photo: Tensor) -> Tensor:
-        return (photo - self.mean) / self.std
-
-
-class FeatureScorer(nn.Module):
-    """Features (B x D) -> scores and probabilities (both B x C): all from the projection to the gate."""
-
-    classes: Tensor
-    head: Tensor
-    offset: Tensor
-
-    def __init__(self, bundle: Bundle, rows: np.ndarray):
-        super().__init__()
-        self.projection = bundle.solution.projection.to_torch()
-        self.numbers = numbers_of(bundle)
-        seen = bundle.is_seen[rows]
-        self.prior = ColumnPrior(usual_prior(bundle), bundle.hierarchy, rows[seen], rows[~seen])
-        for name in ("common", "log_weights"):
-            values = getattr(self.prior, name)
-            setattr(self.prior, name, None if values is None else torch.from_numpy(values))
-        place = {row: at for at, row in enumerate(bundle.seen.tolist())}
-        self.heads = torch.tensor([place[row] for row in rows[seen].tolist()], dtype=torch.int64)
-        self.seen = torch.from_numpy(np.flatnonzero(seen))
-        self.unseen = torch.from_numpy(np.flatnonzero(~seen))
-        above, way = ancestor_weights(bundle.hierarchy, rows[seen], rows[~seen])
-        self.climb = torch.from_numpy(above), torch.from_numpy(way)
-        self.order = torch.from_numpy(np.argsort(np.concatenate([np.flatnonzero(seen), np.flatnonzero(~seen)])))
-        self.register_buffer("classes", torch.tensor(bundle.solution.classifiers[rows].T, dtype=torch.float32))
-        self.register_buffer("head", torch.tensor(bundle.head[:, :-1].T, dtype=torch.float32))
-        self.register_buffer("offset", torch.tensor(bundle.head[:, -1], dtype=torch.float32))
-
-    def forward(self, features: Tensor) -> tuple[Tensor, Tensor]:
-        features = features.float()
-        scores = self.projection(features) @ self.classes
-        return scores, self._probabilities(features, scores)
-
-    def _probabilities(self, features: Tensor, scores: Tensor) -> Tensor:
-        """As `answers.probability` has it, on classes in their own order."""
-        seen, unseen = scores[:, self.seen], scores[:, self.unseen]
-        if self.numbers is None:
-            shifted = self.prior.shift(torch.cat([seen, unseen], dim=1), len(self.seen))[:, self.order]
-            return torch.softmax(shifted * (SHARPNESS / measure_spread(shifted)), dim=1)
-        logits = features @ self.head + self.offset
-        logs = log_probabilities(self.numbers, logits, seen, unseen, self.heads, self.climb, self.prior.common)
-        return self.prior.weigh(torch.cat(logs, dim=1))[:, self.order].exp()
+TOLERANCE = {
+    False: 1e-4,
+    True: 0.05,
+}  # fp32, fp16: how far the file may be from `unseen`, of the largest number
 
 
 def export(
@@ -152,12 +95,12 @@ def labels_of(bundle: Bundle, rows: np.ndarray) -> list[dict[str, Any]]:
     return [{"id": i, "name": hierarchy.name(i), "seen": bool(seen[row])} for i, row in zip(ids, rows, strict=True)]
 
 
-def _metadata(bundle: Bundle, transform: PhotoTransform, rows: np.ndarray) -> dict[str, str]:
+def _metadata(bundle: Bundle, rows: np.ndarray) -> dict[str, str]:
     """What a consumer needs beside the weights."""
     numbers = numbers_of(bundle)
     return {
         "labels": json.dumps(labels_of(bundle, rows), ensure_ascii=False),
-        "transform": json.dumps(transform.to_dict()),
+        "transform": json.dumps(bundle.network.transform),
         "hierarchy": json.dumps(_hierarchy(bundle.hierarchy, rows), ensure_ascii=False),
         "calibration": json.dumps(None if numbers is None else numbers.to_json()),
         "verdict": json.dumps(_verdict_rule(numbers)),
@@ -188,66 +131,94 @@ def _hierarchy(hierarchy: Hierarchy, rows: np.ndarray) -> dict[str, Any]:
 # -- ONNX ----------------------------------------------------------------------------------------------------------
 
 
-def _to_onnx(bundle: Bundle, rows: np.ndarray, half: bool) -> tuple[bytes, dict[str, Any]]:
-    """What prepares photos, the network as the bundle holds it, and what scores its features, joined into one graph."""
-    import onnx
+def head_graph(bundle: Bundle, rows: np.ndarray) -> ModelProto:
+    """Features (B x D) -> scores and probabilities (both B x C) of the classes in these rows, in their order, by the
+    formulas of `answers`."""
+    graph, width = Graph(), bundle.network.num_features
+    features, seen = graph.input("features", width), bundle.is_seen[rows]
+    order = np.concatenate([np.flatnonzero(seen), np.flatnonzero(~seen)])  # seen classes first, as formulas have them
+    points = PROJECTIONS[bundle.solution.projection.kind](bundle.solution.projection, features)
+    scores = points @ np.asarray(bundle.solution.classifiers[rows[order]], np.float32).T
+    prior = ColumnPrior(usual_prior(bundle), bundle.hierarchy, rows[seen], rows[~seen])
+    numbers, border = numbers_of(bundle), int(seen.sum())
+    if numbers is None:
+        shifted = prior.shift(scores, border)
+        probabilities = (shifted * (SHARPNESS / measure_spread(shifted))).softmax()
+    else:
+        output = {row: at for at, row in enumerate(bundle.seen.tolist())}
+        outputs = np.array([output[row] for row in rows[seen].tolist()], np.int64)
+        logits = features @ bundle.head[:, :-1].T + bundle.head[:, -1]
+        climb = ancestor_weights(bundle.hierarchy, rows[seen], rows[~seen])
+        of_seen, of_unseen = scores[:, :border], scores[:, border:]
+        logs = log_probabilities(numbers, logits, of_seen, of_unseen, outputs, climb, prior.common)
+        probabilities = prior.weigh(concatenate([part for part in logs if part.width])).exp()
+    back = np.argsort(order)
+    inputs = {"features": ["batch", width]}
+    return graph.model(inputs, {"scores": scores[:, back], "probabilities": probabilities[:, back]})
 
-    network = bundle.open_network()
-    if network is None:
-        raise UnseenError(f"{bundle.network.name} is not in the bundle as a graph: it cannot be exported")
-    size = network.transform.size
-    normalise, scorer = Normalise(network.transform), FeatureScorer(bundle, rows).eval()
-    probe = torch.rand(2, 3, size, size, generator=torch.Generator().manual_seed(0)) * 255
-    features = torch.from_numpy(network.features_of(normalise(probe).numpy()))
-    with torch.no_grad():
-        expected = [output.numpy() for output in scorer(features)]
-    first = _translate(normalise, "photo", ["pixels"], probe)
-    graph = _join(first, network, _translate(scorer, "features", ANSWERS, features))
+
+def _unit(points: Symbol) -> Symbol:
+    return points / points.length().clip(1e-12)
+
+
+def _with_one(points: Symbol) -> Symbol:
+    return concatenate([points, 0 * points[:, :1] + 1.0])
+
+
+def _linear(projection: Linear, features: Symbol) -> Symbol:
+    points = features @ projection.matrix + projection.bias
+    return _unit(points) if projection.normalise else points
+
+
+def _convex(projection: ConvexCombination, features: Symbol) -> Symbol:
+    """The softmax over the T largest logits is the softmax over all with the others at minus infinity."""
+    logits = features @ projection.weight.T + projection.bias
+    return _unit(logits.largest(projection.top).softmax() @ projection.vectors)
+
+
+PROJECTIONS: dict[str, Callable[[Any, Symbol], Symbol]] = {
+    "append1": lambda projection, features: _with_one(features),
+    "linear": _linear,
+    "convex": _convex,
+    "unit": lambda projection, features: _with_one(_unit(features - projection.mean)),
+}
+
+
+def _to_onnx(bundle: Bundle, rows: np.ndarray, half: bool) -> tuple[bytes, dict[str, Any]]:
+    if bundle.onnx is None or bundle.network.transform is None:
+        raise UnseenError(f"{bundle.network.name} has no ONNX graph in this bundle: it cannot be exported")
+    transform = PhotoTransform(**bundle.network.transform)
+    mean, std = (255 * np.float32(values).reshape(1, 3, 1, 1) for values in (transform.mean, transform.std))
+    pixels, shape = Graph(), ["batch", 3, transform.size, transform.size]
+    before = pixels.model({"photo": shape}, {"photos": (pixels.input("photo", transform.size) - mean) / std}, shape)
+    network, head = onnx.load_from_string(bundle.onnx), head_graph(bundle, rows)
+    graph = join(join(before, network, "photos"), head, "features")
     if half:
         _halve(graph)
-    onnx.helper.set_model_props(graph, _metadata(bundle, network.transform, rows))
+    onnx.helper.set_model_props(graph, _metadata(bundle, rows))
     content = graph.SerializeToString()
-    session = open_session(content, "the exported model")
-    outputs = session.run(ANSWERS, {"photo": probe.numpy()})
+    probe = (255 * np.random.default_rng(0).random((2, 3, transform.size, transform.size))).astype(np.float32)
+    outputs = open_session(content, "the exported graph").run(ANSWERS, {"photo": probe})
+    scorer = make_scorer(bundle, Ask(candidates=[bundle.ids[row] for row in rows]))
+    features = bundle.load_network().features_of((probe - mean) / std)
+    expected = [scorer.method_scores(features), scorer.probabilities(features)]
+    expected = [scorer.in_given_order(values, 0.0) for values in expected]
     pairs = zip(outputs, expected, strict=True)
     difference = max(float(np.abs(ours - theirs).max() / np.abs(theirs).max()) for ours, theirs in pairs)
     if not difference <= TOLERANCE[half]:
-        raise UnseenError(f"the ONNX file disagrees with torch by {difference:.2g} of the largest number: not written")
+        raise UnseenError(f"the ONNX file disagrees with unseen by {difference:.2g} of the largest number: not written")
     return content, {"max_difference": difference}
 
 
-def _join(first: Any, network: OnnxNetwork, rest: Any) -> Any:
-    """An ONNX model: `first` on photos, then the network, then `rest` on its features."""
-    import onnx
-    from onnx import compose, version_converter
-
-    version = next(one.version for one in rest.opset_import if not one.domain)
-    below = onnx.load_from_string(network.onnx)
-    if version != next(one.version for one in below.opset_import if not one.domain):
-        below = version_converter.convert_version(below, version)
-    below = compose.add_prefix(below, "network/")
-    first = compose.add_prefix(first, "photo/", rename_inputs=False)
-    below.ir_version = first.ir_version = rest.ir_version
-    below = compose.merge_models(first, below, io_map=[(first.graph.output[0].name, "network/photos")])
-    return compose.merge_models(below, rest, io_map=[("network/features", rest.graph.input[0].name)])
+def join(first: ModelProto, then: ModelProto, name: str) -> ModelProto:
+    """One graph of two: the output of the first with this name is the input of the second."""
+    first, then = (onnx.compose.add_prefix(one, f"{prefix}/", rename_inputs=False, rename_outputs=False)
+                   for one, prefix in ((first, f"before-{name}"), (then, f"after-{name}")))  # fmt: skip
+    return onnx.compose.merge_models(first, then, io_map=[(name, name)])
 
 
-def _translate(module: nn.Module, name: str, outputs: list[str], probe: Tensor) -> Any:
-    """A module with one input as an ONNX model, for any number of photos."""
-    try:
-        with quiet(), torch.no_grad():
-            return export_program(module, probe, name, outputs)
-    except ImportError as error:
-        raise UnseenError(f"export to ONNX needs more: {how_to_install('onnx')} ({error})") from None
-    except torch.onnx.errors.OnnxExporterError as error:
-        why = str(error.__cause__ or error).strip().splitlines()[0]
-        raise UnseenError(f"torch cannot turn the method into ONNX: {why}") from None
-
-
-def _halve(graph) -> None:
+def _halve(graph: ModelProto) -> None:
     """Weights as fp16, cast back to fp32 where they are used: half the file, the same arithmetic everywhere."""
-    from onnx import TensorProto, helper, numpy_helper
-
     casts = []
     for tensor in graph.graph.initializer:
         if tensor.data_type != TensorProto.FLOAT or len(tensor.dims) < 2:
@@ -255,8 +226,8 @@ def _halve(graph) -> None:
         name, array = tensor.name, numpy_helper.to_array(tensor).astype(np.float16)
         tensor.CopyFrom(numpy_helper.from_array(array, f"{name}.fp16"))
         casts.append(helper.make_node("Cast", [f"{name}.fp16"], [name], to=TensorProto.FLOAT))
-    for place, node in enumerate(casts):
-        graph.graph.node.insert(place, node)
+    for index, node in enumerate(casts):
+        graph.graph.node.insert(index, node)
 
 
 # -- the browser ---------------------------------------------------------------------------------------------------

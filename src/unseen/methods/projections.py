@@ -1,21 +1,18 @@
 """From photo features to the space in which classes are scored: `projection(features) @ classifiers[u]`.
 
-A projection is NumPy in, NumPy out, computed in batches; it saves itself as arrays and JSON settings, and turns into a
-torch module for export. For most methods it only appends a 1 for the bias.
+A projection is NumPy in, NumPy out, computed in batches; it saves itself as arrays and JSON settings. For most methods
+it only appends a 1 for the bias.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from unseen.util.errors import UnseenError
-
-if TYPE_CHECKING:
-    from torch import Tensor, nn
 
 BATCH = 4096  # rows at a time: bounds the memory of the wide intermediate results
 
@@ -48,28 +45,6 @@ class Projection(ABC):
         """JSON values."""
         return {}
 
-    @abstractmethod
-    def points(self, F: Any, tensors: Any, features: Tensor) -> Tensor:
-        """The same in torch: F is torch.nn.functional, and `tensors` has `arrays` as attributes."""
-
-    def to_torch(self) -> nn.Module:
-        """The same as a module, for export."""
-        import torch
-        from torch import nn
-
-        projection = self
-
-        class Module(nn.Module):
-            def __init__(self):
-                super().__init__()
-                for name, array in projection.arrays().items():
-                    self.register_buffer(name, torch.from_numpy(array.copy()))
-
-            def forward(self, features):
-                return projection.points(nn.functional, self, features)
-
-        return Module()
-
 
 class Append1(Projection):
     """f -> [f; 1], so that a row [weight, bias] scores as weight . f + bias.
@@ -83,9 +58,6 @@ class Append1(Projection):
         return np.concatenate([features, np.ones((len(features), 1), np.float32)], axis=1, dtype=np.float32)
 
     project = __call__  # in one piece: there are no wide intermediate results
-
-    def points(self, F: Any, tensors: Any, features: Tensor) -> Tensor:
-        return F.pad(features, (0, 1), value=1.0)
 
 
 class Linear(Projection):
@@ -115,10 +87,6 @@ class Linear(Projection):
 
     def settings(self) -> dict[str, Any]:
         return {"normalise": self.normalise}
-
-    def points(self, F: Any, tensors: Any, features: Tensor) -> Tensor:
-        points = features @ tensors.matrix + tensors.bias
-        return F.normalize(points, dim=1) if self.normalise else points
 
 
 class ConvexCombination(Projection):
@@ -160,10 +128,6 @@ class ConvexCombination(Projection):
     def settings(self) -> dict[str, Any]:
         return {"top": self.top}
 
-    def points(self, F: Any, tensors: Any, features: Tensor) -> Tensor:
-        kept, best = (features @ tensors.weight.T + tensors.bias).topk(self.top, dim=1)
-        return F.normalize((kept.softmax(dim=1).unsqueeze(2) * tensors.vectors[best]).sum(dim=1), dim=1)
-
 
 class Unit(Projection):
     """f -> [(f - m) / |f - m|; 1]: directions of features, with a 1 for the bias of a class.
@@ -186,9 +150,6 @@ class Unit(Projection):
     def arrays(self) -> dict[str, np.ndarray]:
         return {"mean": self.mean}
 
-    def points(self, F: Any, tensors: Any, features: Tensor) -> Tensor:
-        return F.pad(F.normalize(features - tensors.mean, dim=1), (0, 1), value=1.0)
-
 
 KINDS: dict[str, type[Projection]] = {cls.kind: cls for cls in (Append1, Linear, ConvexCombination, Unit)}
 
@@ -201,5 +162,4 @@ def from_saved(kind: str, arrays: Mapping[str, np.ndarray], settings: Mapping[st
 
 
 def _unit(points: np.ndarray) -> np.ndarray:
-    # 1e-12 is torch's own guard in `normalize`: both paths treat a zero row alike.
     return points / np.maximum(np.linalg.norm(points, axis=1, keepdims=True), 1e-12)
