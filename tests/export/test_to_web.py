@@ -80,7 +80,7 @@ def test_the_folder_is_complete_and_its_model_agrees(without_npm, tmp_path):
     session = onnxruntime.InferenceSession(files["model.onnx"], providers=["CPUExecutionProvider"])
     pixels = np.stack([model.network.transform.crop(photo) for photo in PHOTOS]).transpose(0, 3, 1, 2)
     found = session.run(["probabilities"], {"photo": pixels.astype(np.float32)})[0]
-    np.testing.assert_allclose(found, model.predict_proba(model.features(PHOTOS)), atol=0.01)
+    np.testing.assert_allclose(found, model.predict_proba(features=model.features(PHOTOS)), atol=0.01)
 
 
 @pytest.mark.slow
@@ -171,7 +171,7 @@ def test_verdicts_and_guesses_are_those_of_classify(tmp_path):
     seen = generator.permutation(len(rows))[:1000]
     rows = np.concatenate([seen, np.setdiff1d(rows, seen)])
     trainings = [training_in_words(place < len(seen), novel=True) for place in range(len(rows))]
-    sums = NodeSums(hierarchy, rows)
+    sums = NodeSums(hierarchy, rows, len(seen))
     column = np.argsort(rows)
     photos, (lower, upper, _) = [], hierarchy.ancestor_pairs()
     for share in np.linspace(0.3, 0.999, 40):  # that of the classes below some node
@@ -196,7 +196,7 @@ def test_verdicts_and_guesses_are_those_of_classify(tmp_path):
       console.log(JSON.stringify(data.photos.map((photo) => module.answer(known, photo))));"""
     found = run_script("answer.js", script, {"classes": classes, "photos": probabilities.tolist()}, tmp_path)
 
-    masses, cautious = node_probabilities(NUMBERS, sums, probabilities, len(seen))
+    masses, cautious = node_probabilities(NUMBERS, sums, probabilities)
     verdicts = select_verdicts(sums, cautious, exponent(NUMBERS, CONFIDENCE))
     told = 0
     for answer, p, mass, node in zip(found, probabilities, masses, verdicts.tolist(), strict=True):

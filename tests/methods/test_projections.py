@@ -3,8 +3,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from unseen.export.graph import Graph
+from unseen.export.to_onnx import PROJECTIONS
 from unseen.methods import projections
 from unseen.methods.projections import Append1, ConvexCombination, Linear, Projection, Unit, from_saved
+from unseen.networks.run import open_session
 from unseen.util.errors import UnseenError
 
 random = np.random.default_rng(0)
@@ -56,10 +59,12 @@ def test_saved_and_restored(projection):
 
 
 @pytest.mark.parametrize("projection", every_projection(), ids=lambda projection: projection.kind)
-def test_torch_module_agrees(projection):
-    torch = pytest.importorskip("torch")
-    module = projection.to_torch().eval()
-    assert np.allclose(module(torch.from_numpy(FEATURES)).numpy(), projection(FEATURES), atol=1e-5)
+def test_its_graph_agrees(projection):
+    graph = Graph()
+    points = PROJECTIONS[projection.kind](projection, graph.input("features", FEATURES.shape[1]))
+    model = graph.model({"features": ["batch", FEATURES.shape[1]]}, {"points": points})
+    (found,) = open_session(model.SerializeToString(), "the graph").run(["points"], {"features": FEATURES})
+    assert np.allclose(found, projection(FEATURES), atol=1e-5)
 
 
 @pytest.mark.parametrize("projection", every_projection(), ids=lambda projection: projection.kind)

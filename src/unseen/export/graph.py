@@ -41,15 +41,15 @@ class Graph:
         )
         return name
 
-    def model(self, inputs: dict[str, Sequence[Any]], outputs: dict[str, Symbol]) -> ModelProto:
-        """The graph from inputs of these shapes to these outputs (B x their width)."""
+    def model(self, inputs: dict[str, Shape], outputs: dict[str, Symbol], shape: Shape | None = None) -> ModelProto:
+        """The graph from inputs of these shapes to these outputs, B x their width if no shape is given."""
         for name, symbol in outputs.items():
             self._nodes.append(helper.make_node("Identity", [symbol.name], [name]))
-        given = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in inputs.items()]
-        made = [
-            helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", one.width])
-            for name, one in outputs.items()
-        ]
+        shapes = {name: shape or ["batch", symbol.width] for name, symbol in outputs.items()}
+        given, made = (
+            [helper.make_tensor_value_info(name, TensorProto.FLOAT, size) for name, size in some.items()]
+            for some in (inputs, shapes)
+        )
         graph = helper.make_graph(self._nodes, "scores", given, made, self._constants)
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=9)
 

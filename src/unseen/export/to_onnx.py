@@ -35,7 +35,6 @@ from unseen.export.to_web import read_runtime, web_folder
 from unseen.hierarchy.core import Hierarchy
 from unseen.methods.projections import ConvexCombination, Linear
 from unseen.networks.run import open_session
-from unseen.photos.transforms import PhotoTransform
 from unseen.util.errors import UnseenError
 from unseen.util.files import replacing_folder, write_atomically
 
@@ -185,13 +184,14 @@ PROJECTIONS: dict[str, Callable[[Any, Symbol], Symbol]] = {
 
 
 def _to_onnx(bundle: Bundle, rows: np.ndarray, half: bool) -> tuple[bytes, dict[str, Any]]:
-    if bundle.onnx is None or bundle.network.transform is None:
+    runner = bundle.open_network()
+    if runner is None:
         raise UnseenError(f"{bundle.network.name} has no ONNX graph in this bundle: it cannot be exported")
-    transform = PhotoTransform(**bundle.network.transform)
+    transform = runner.transform
     mean, std = (255 * np.float32(values).reshape(1, 3, 1, 1) for values in (transform.mean, transform.std))
     pixels, shape = Graph(), ["batch", 3, transform.size, transform.size]
     before = pixels.model({"photo": shape}, {"photos": (pixels.input("photo", transform.size) - mean) / std}, shape)
-    network, head = onnx.load_from_string(bundle.onnx), head_graph(bundle, rows)
+    network, head = onnx.load_from_string(runner.onnx), head_graph(bundle, rows)
     graph = join(join(before, network, "photos"), head, "features")
     if half:
         _halve(graph)
@@ -200,7 +200,7 @@ def _to_onnx(bundle: Bundle, rows: np.ndarray, half: bool) -> tuple[bytes, dict[
     probe = (255 * np.random.default_rng(0).random((2, 3, transform.size, transform.size))).astype(np.float32)
     outputs = open_session(content, "the exported graph").run(ANSWERS, {"photo": probe})
     scorer = make_scorer(bundle, Ask(candidates=[bundle.ids[row] for row in rows]))
-    features = bundle.load_network().features_of((probe - mean) / std)
+    features = runner.features_of((probe - mean) / std)
     expected = [scorer.method_scores(features), scorer.probabilities(features)]
     expected = [scorer.in_given_order(values, 0.0) for values in expected]
     pairs = zip(outputs, expected, strict=True)
@@ -214,6 +214,7 @@ def join(first: ModelProto, then: ModelProto, name: str) -> ModelProto:
     """One graph of two: the output of the first with this name is the input of the second."""
     first, then = (onnx.compose.add_prefix(one, f"{prefix}/", rename_inputs=False, rename_outputs=False)
                    for one, prefix in ((first, f"before-{name}"), (then, f"after-{name}")))  # fmt: skip
+    then.ir_version = first.ir_version
     return onnx.compose.merge_models(first, then, io_map=[(name, name)])
 
 
