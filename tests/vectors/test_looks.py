@@ -30,7 +30,6 @@ def small(monkeypatch, tmp_path) -> LookEncodings:
     np.savez(path, codes=codes, scale=np.ones(2, np.float32), components=components, number=numbers)
     data_file = assets.data_file
     monkeypatch.setattr(assets, "data_file", lambda name: path if name == looks.LOOKS else data_file(name))
-    monkeypatch.setattr(looks, "_embedded", looks._embedded.__wrapped__)
     return LookEncodings()
 
 

@@ -6,15 +6,13 @@ The glossary's looks are embedded as encodings. Looks in a user's own words need
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from unseen import data as assets
 from unseen.hierarchy import paths
-from unseen.util.files import sha256
-from unseen.vectors.text_encoder import ENCODER, encode_sentences, unchanged_rows
+from unseen.vectors.text_encoder import Encodings, unchanged_rows
 
 if TYPE_CHECKING:
     from unseen.hierarchy.core import Hierarchy
@@ -22,20 +20,17 @@ if TYPE_CHECKING:
 LOOKS = "looks-minilm.npz"
 
 
-class LookEncodings:
-    """A class in the glossary has its embedded vector  codes * scale;  one with looks of the user's
-    MiniLM(looks) @ components;  any other the mean of the nearest described classes below it, or zero.
-
-    codes: int8 n x S, scale: float32 S, components: float16 384 x S; number: int32 n, the digits of the n ids.
+class LookEncodings(Encodings):
+    """A class in the glossary has its embedded encoding; the encoder reads the user's own looks; any other class has
+    the mean of the nearest described classes below it, or zero.
     """
 
-    name = "looks"
+    name = mode = "looks"
+    file = LOOKS
 
     def __init__(self) -> None:
-        self._codes, self._scale, self._components, self._rows, checksum = _embedded()
-        self.dim = self._codes.shape[1]
-        origin = {"kind": "looks", "name": self.name, "source": f"built-in {LOOKS}", "encoder": ENCODER}
-        self.provenance = origin | {"mode": "looks", "dim": self.dim, "sha256": checksum}
+        super().__init__()
+        self._rows = {f"n{number:08d}": row for row, number in enumerate(self._embedded["number"].tolist())}
 
     def encode(self, hierarchy: Hierarchy, rows: Sequence[int] | np.ndarray | None = None) -> np.ndarray:
         """The vectors of these rows of the hierarchy (all by default), n x S float32."""
@@ -47,10 +42,6 @@ class LookEncodings:
             matrix[~described] = _means_below(hierarchy, *below)[chosen[~described]]
         return matrix
 
-    def encode_texts(self, texts: Sequence[str]) -> np.ndarray:
-        """The vectors of any looks, n x S float32."""
-        return encode_sentences(texts) @ self._components.astype(np.float32)
-
     def _described(self, hierarchy: Hierarchy, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """For n rows their vectors, n x S, zero for classes without a look; and which have one, n bool."""
         ids = [hierarchy.ids[row] for row in rows.tolist()]
@@ -60,7 +51,7 @@ class LookEncodings:
         )
         embedded[unchanged_rows(hierarchy, rows) < 0] = -1  # where the user means something else by the id
         matrix = np.zeros((len(rows), self.dim), np.float32)
-        matrix[embedded >= 0] = self._codes[embedded[embedded >= 0]] * self._scale
+        matrix[embedded >= 0] = self.decode(embedded[embedded >= 0])
         written = [at for at, text in enumerate(texts) if text]
         if written:
             matrix[written] = self.encode_texts([text for text in texts if text])
@@ -101,14 +92,6 @@ def written_look(hierarchy: Hierarchy, id: str) -> str:
     """What the class looks like in the user's own words; "" if only the glossary describes it."""
     text = hierarchy.own_looks.get(id, "")
     return text if text and text != assets.looks_glossary().get(id) else ""
-
-
-@cache
-def _embedded() -> tuple[np.ndarray, np.ndarray, np.ndarray, dict[str, int], str]:
-    path = assets.data_file(LOOKS)
-    with np.load(path, allow_pickle=False) as data:
-        rows = {f"n{number:08d}": row for row, number in enumerate(data["number"].tolist())}
-        return data["codes"], data["scale"], data["components"], rows, sha256(path)
 
 
 def _means_below(hierarchy: Hierarchy, matrix: np.ndarray, described: np.ndarray) -> np.ndarray:

@@ -37,40 +37,56 @@ SCIPY_PAYS = 1 << 16  # numbers of a layer, about 40 tokens
 BATCH_TOKENS = 4096  # of a batch, padding included: larger ones are not faster, and take memory
 
 
-class TextEncodings:
-    """A WordNet class has its embedded vector  codes * scale;  any other one  MiniLM(sentence) @ components.
+class Encodings:
+    """Embedded encodings of n texts, codes * scale, and the encoding of any other: MiniLM(text) @ components.
 
-    codes: int8 82,115 x S, scale: float32 S, components: float16 384 x S. A WordNet id whose names or definition are
-    not WordNet's own is encoded again, since the user means something else by it.
+    codes: int8 n x S, scale: float32 S, components: float16 384 x S.
     """
 
-    name = "text"
+    name: str
+    file: str
+    mode: str
 
     def __init__(self) -> None:
-        self._codes, self._scale, self._components, checksum = _embedded(assets.data_file(DATA))
-        self.dim = self._codes.shape[1]
-        origin = {"kind": "text", "name": self.name, "source": f"built-in {DATA}", "encoder": ENCODER}
-        self.provenance = origin | {"mode": "lemmas: definition", "dim": self.dim, "sha256": checksum}
+        self._embedded, checksum = _read_embedded(assets.data_file(self.file))
+        self.dim: int = self._embedded["codes"].shape[1]
+        self.provenance = {
+            "kind": self.name, "name": self.name, "source": f"built-in {self.file}", "encoder": ENCODER,
+            "mode": self.mode, "dim": self.dim, "sha256": checksum,
+        }  # fmt: skip
+
+    def decode(self, rows: np.ndarray) -> np.ndarray:
+        """The vectors of these rows of the codes, float32."""
+        return self._embedded["codes"][rows] * self._embedded["scale"]
+
+    def encode_texts(self, texts: Sequence[str]) -> np.ndarray:
+        """The vectors of any texts, n x S float32."""
+        return encode_sentences(texts) @ self._embedded["components"].astype(np.float32)
+
+
+@cache
+def _read_embedded(path: Path) -> tuple[dict[str, np.ndarray], str]:
+    with np.load(path, allow_pickle=False) as data:
+        return dict(data), sha256(path)
+
+
+class TextEncodings(Encodings):
+    """A WordNet class has its embedded encoding; the encoder reads  lemmas: definition  of any other.
+
+    It also reads WordNet ids with other names or another definition: the user means something else by them.
+    """
+
+    name, file, mode = "text", DATA, "lemmas: definition"
 
     def encode(self, hierarchy: Hierarchy, rows: Sequence[int] | np.ndarray | None = None) -> np.ndarray:
         """The vectors of these rows of the hierarchy (all by default), n x S float32."""
         chosen = np.arange(len(hierarchy.ids)) if rows is None else np.asarray(rows, np.int64)
         embedded = unchanged_rows(hierarchy, chosen)
         others = np.flatnonzero(embedded < 0)
-        matrix = self._codes[embedded] * self._scale  # float32; rows of `others` are overwritten
+        matrix = self.decode(embedded)  # rows of `others` are overwritten
         if len(others):
             matrix[others] = self.encode_texts([_sentence(hierarchy, row) for row in chosen[others].tolist()])
         return matrix
-
-    def encode_texts(self, texts: Sequence[str]) -> np.ndarray:
-        """The vectors of any texts, n x S float32."""
-        return encode_sentences(texts) @ self._components.astype(np.float32)
-
-
-@cache
-def _embedded(path: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray, str]:
-    with np.load(path, allow_pickle=False) as data:
-        return data["codes"], data["scale"], data["components"], sha256(path)
 
 
 def encoder_installed() -> bool:
