@@ -11,9 +11,10 @@ from unseen.util.errors import UnseenError
 @pytest.mark.parametrize(
     ("name", "content", "says"),
     [
-        ("a.txt", b"\xff\xfe", "cannot be read as UTF-8 text"),
-        ("a.txt", b"\n \n", "holds no ids"),
-        ("a.json", b"{", "not JSON"),
+        ("a.txt", b"\xff\xfe", "this is UTF-16 text. Save it as UTF-8"),
+        ("a.txt", b"\n \n", "the file is empty"),
+        ("a.txt", b" ,\t\n", "holds no ids"),
+        ("a.json", b"{", "not valid JSON"),
         ("a.json", b"{}", "must hold a JSON list of ids"),
         ("a.json", b"[1]", "must hold a JSON list of ids"),
         ("a.json", b"[]", "holds no ids"),
@@ -33,5 +34,7 @@ def test_a_list_is_read_from_commas_lines_and_tables(tmp_path):
     table = tmp_path / "list.csv"
     table.write_text('name,looks\nokapi,\nbin,"tall, green"\n')
     assert read_list(str(table)) == ["okapi", ("bin", "tall, green")]
+    table.write_text("name\npan, frying\n")
+    assert read_list(str(table)) == ["pan, frying"]
     with pytest.raises(UnseenError, match=r"no file mine.txt"):
         read_list("mine.txt")

@@ -57,7 +57,7 @@ def load(spec: str | Path) -> Hierarchy:
 
 def load_json(path: str | Path) -> Hierarchy:
     """What `Hierarchy.to_json` returned, or a file for `read_json`."""
-    value = _parse_json(path)
+    value = parse_json(path)
     if isinstance(value, dict) and "parent_ptr" in value:
         try:
             return Hierarchy.from_dict(value)
@@ -337,21 +337,21 @@ def read_csv(path: str | Path) -> Listing:
 
 def _csv_rows(path: str | Path) -> Iterator[Row]:
     text = read_text(path)
-    first = text.lstrip().splitlines()[0].lower()
-    delimiter = max(",;\t", key=lambda mark: sum(cell.strip(' "') in COLUMNS for cell in first.split(mark)))
+    delimiter, _ = read_header(text.lstrip().splitlines()[0])
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
-    line, columns, width = 1, {}, 0
+    line, header = 1, []
     try:
         for cells in reader:
             if not any(map(str.strip, cells)):
                 pass
-            elif not columns:
-                columns, width = _read_header(path, line, cells, delimiter), len(cells)
-            elif len(cells) != width:
+            elif not header:
+                header = [COLUMNS.get(cell.strip(' "').lower(), "") for cell in cells]
+                _check_header(path, line, header, delimiter.join(cells).strip())
+            elif len(cells) != len(header):
                 advice = "Is a delimiter missing, or one inside a cell not in quotes?"
-                raise _mistake(path, line, f"{len(cells)} cells, but the header has {width}. {advice}")
+                raise _mistake(path, line, f"{len(cells)} cells, but the header has {len(header)}. {advice}")
             else:
-                yield _csv_row(path, line, {name: csv_text(cells[at]) for name, at in columns.items()})
+                yield _csv_row(path, line, dict(zip(header, map(csv_text, cells), strict=True)))
             line = reader.line_num + 1  # in which the next row begins: a quoted cell may span several
     except csv.Error as error:
         raise _mistake(path, line, f"{error}. Is a quotation mark left open, or not doubled inside quotes?") from error
@@ -361,24 +361,26 @@ def _csv_row(path: str | Path, line: int, cells: Mapping[str, str]) -> Row:
     id = cells["id"].strip() if "id" in cells else cells["name"].split("|")[0].strip()
     if "|" in id:
         raise _mistake(path, line, f"the id {id!r} must not contain '|', which separates parents.")
-    texts = {kind: " ".join(cells[kind].split()) for kind in TEXTS if kind in cells}
-    return Row(line, id, _split_names(cells["name"]), _split_parents(cells["parent"]), **texts)
+    definition, looks = (" ".join(cells.get(kind, "").split()) for kind in TEXTS)
+    return Row(line, id, _split_names(cells["name"]), _split_parents(cells["parent"]), definition, looks)
 
 
-def _read_header(path: str | Path, line: int, header: list[str], delimiter: str) -> dict[str, int]:
-    """Column -> position."""
-    names = [COLUMNS.get(cell.strip(' "').lower()) for cell in header]
-    columns = {name: at for at, name in enumerate(names) if name}
-    if len(columns) < len(names) - names.count(None):
+def read_header(line: str) -> tuple[str, list[str]]:
+    """The delimiter of a table and the columns that its first line names, "" for cells that name none."""
+    split = {mark: [COLUMNS.get(cell.strip(' "').lower(), "") for cell in line.split(mark)] for mark in ",;\t"}
+    return max(split.items(), key=lambda item: len(item[1]) - item[1].count(""))
+
+
+def _check_header(path: str | Path, line: int, header: Sequence[str], shown: str) -> None:
+    named = [name for name in header if name]
+    if len(set(named)) < len(named):
         raise _mistake(path, line, "a column is given twice in the header.")
-    missing = [name for name in ("name", "parent") if name not in columns]
+    missing = [name for name in ("name", "parent") if name not in named]
     if missing:
-        hint = " If your ids are names, call the column 'name'." * (missing == ["name"] and "id" in columns)
-        shown = delimiter.join(header).strip()
-        shown = shown if len(shown) < 80 else shown[:77] + "..."
+        hint = " If your ids are names, call the column 'name'." * (missing == ["name"] and "id" in named)
         what = " and ".join(f"'{name}'" for name in missing)
+        shown = shown if len(shown) < 80 else shown[:77] + "..."
         raise _mistake(path, line, f"no column {what} in the header ({shown}). {HEADER}.{hint}")
-    return columns
 
 
 # --- edge lists -------------------------------------------------------------------------------------------------------
@@ -431,10 +433,10 @@ def from_edges(edges: Iterable[tuple[str, str]], names: Mapping[str, str | Seque
 def read_json(path: str | Path) -> Listing:
     """A list of {"id", "name" or "names", "parent" or "parents", "definition", "looks"}, a tree of {"name",
     "children"}, or both mixed. Without "id" the first name is the id. A child may be just a name."""
-    return Listing(path, "json", _json_rows(path, _parse_json(path)))
+    return Listing(path, "json", _json_rows(path, parse_json(path)))
 
 
-def _parse_json(path: str | Path) -> Any:
+def parse_json(path: str | Path) -> Any:
     text = read_text(path)
     try:
         value = json.loads(text)
