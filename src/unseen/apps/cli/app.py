@@ -18,7 +18,8 @@ import io
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import is_dataclass
 from importlib import import_module
 from pathlib import Path
@@ -163,29 +164,19 @@ def command(name: str, *, group: typer.Typer | None = None, examples: str = "") 
 
     def register(function: Callable) -> Callable:
         signature = inspect.signature(function, eval_str=True)
-        settings = {name: one.annotation for name, one in signature.parameters.items() if is_dataclass(one.annotation)}
+        annotated: dict[str, Any] = {name: one.annotation for name, one in signature.parameters.items()}
+        settings = {name: kind for name, kind in annotated.items() if is_dataclass(kind)}
 
         @functools.wraps(function)
         def run(*args, verbose: bool = False, quiet: bool = False, **kwargs):
             show_log(verbose, quiet)
-            try:
+            with reporting_errors(kwargs.get("json_", False)):
                 if str(kwargs.get("bundle")) == "default" and not kwargs["bundle"].exists():
                     from unseen.training.default import default_bundle
 
                     kwargs["bundle"] = default_bundle().path
                 chosen = {name: read_settings(kind, kwargs) for name, kind in settings.items()}
                 return function(*args, **kwargs, **chosen)
-            except UnseenError as error:
-                print_error(str(error), kwargs.get("json_", False))
-            except BrokenPipeError:
-                pass
-            except OSError as error:  # a name that is too long, a folder that may not be read
-                why = f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
-                print_error(why, kwargs.get("json_", False))
-            except KeyboardInterrupt:
-                signal.signal(signal.SIGINT, lambda *_: os._exit(1))  # a second one ends it at once, in silence
-                stderr.print("stopped.")
-            raise typer.Exit(1)
 
         parameters = _list_parameters(signature, settings)
         run.__signature__ = signature.replace(parameters=parameters)  # pyright: ignore[reportAttributeAccessIssue]
@@ -198,7 +189,25 @@ def command(name: str, *, group: typer.Typer | None = None, examples: str = "") 
     return register
 
 
-def _list_parameters(signature: inspect.Signature, settings: dict[str, type]) -> list[inspect.Parameter]:
+@contextmanager
+def reporting_errors(as_json: bool) -> Iterator[None]:
+    """What a command could not do becomes one line and exit status 1."""
+    try:
+        yield
+        return
+    except UnseenError as error:
+        print_error(str(error), as_json)
+    except BrokenPipeError:
+        pass
+    except OSError as error:  # a name that is too long, a folder that may not be read
+        print_error(f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error), as_json)
+    except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, lambda *_: os._exit(1))  # a second one ends it at once, in silence
+        stderr.print("stopped.")
+    raise typer.Exit(1)
+
+
+def _list_parameters(signature: inspect.Signature, settings: dict[str, Any]) -> list[inspect.Parameter]:
     """What Typer makes the options of: settings are replaced by their fields."""
     parameters = []
     for name, one in signature.parameters.items():
@@ -225,7 +234,7 @@ def _option(field: Setting) -> inspect.Parameter:
     return _parameter(field.name, Annotated[annotation | None if optional else annotation, option], field.default)
 
 
-def read_settings(kind: type, options: dict[str, Any]) -> Any:
+def read_settings(kind: Any, options: dict[str, Any]) -> Any:
     """The dataclass, with its fields taken out of the options that the user gave."""
     return kind(**{field.name: options.pop(field.name) for field in list_settings(kind)})
 

@@ -133,13 +133,13 @@ def _mention_looks(grown: Bundle, nodes: Sequence[Node]) -> None:
 
 
 def _describe(bundle: Bundle, id: str) -> dict[str, Any]:
-    trust = bundle.solution.trust
+    trust, coverage = bundle.solution.trust, bundle.vectors.coverage
     return {
         "id": id,
         "name": bundle.hierarchy.name(id),
         "parents": bundle.hierarchy.parents(id),
         "trust": None if trust is None else float(trust[bundle.hierarchy.index(id)]),
-        "without_vector": id in bundle.vectors.coverage.zero,
+        "without_vector": coverage is not None and id in coverage.zero,
     }
 
 
