@@ -87,22 +87,6 @@ def test_any_reader_of_safetensors_opens_it(bundle, kept):
         assert json.loads(opened.metadata()["records"])["method"] == "kin"
 
 
-def test_a_large_class_matrix_is_mapped_and_not_read(bundle, tmp_path, monkeypatch):
-    half = bundle.solution.classifiers.astype(np.float16)
-    half.tofile(tmp_path / "rows")
-    mapped = np.memmap(tmp_path / "rows", np.float16, "r", shape=half.shape)
-    saved = replace(bundle, solution=replace(bundle.solution, classifiers=mapped)).save(tmp_path / "bundle")
-    small = Bundle.load(saved)
-    assert small.precision == "fp16"
-    assert not isinstance(small.solution.classifiers, np.memmap) and np.array_equal(small.solution.classifiers, half)
-    monkeypatch.setattr(file, "LARGE", 1000)
-    large = Bundle.load(saved)
-    assert isinstance(large.solution.classifiers, np.memmap) and np.array_equal(large.solution.classifiers, half)
-    assert np.array_equal(large.solution.trust, bundle.solution.trust)
-    again = Bundle.load(large.save(saved))  # a reader keeps what it opened
-    assert np.array_equal(again.solution.classifiers, half) and np.array_equal(large.solution.classifiers, half)
-
-
 # -- damage ----------------------------------------------------------------------------------------------------------
 
 
@@ -132,13 +116,10 @@ def test_what_is_no_bundle_is_refused(tmp_path, bundle):
         Bundle.load(tmp_path / "none")
     with pytest.raises(UnseenError, match="is not a bundle: it is a folder"):
         Bundle.load(tmp_path)
-    (tmp_path / "bundle.json").write_text("{}")
-    with pytest.raises(UnseenError, match="a bundle of an earlier version, a folder: train it again"):
-        Bundle.load(tmp_path)
     training_folder(tmp_path / "none").mkdir()
     with pytest.raises(UnseenError, match="its training was interrupted, resume it"):
         Bundle.load(tmp_path / "none")
-    assert not is_bundle(tmp_path) and not is_bundle(tmp_path / "none") and not is_bundle(tmp_path / "bundle.json")
+    assert not is_bundle(tmp_path) and not is_bundle(tmp_path / "none")
 
 
 def test_a_bundle_of_another_format_is_refused(bundle, tmp_path, monkeypatch):

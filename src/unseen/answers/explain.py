@@ -94,11 +94,10 @@ def _shares(bundle: Bundle, row: int, similarity: np.ndarray | None) -> np.ndarr
     """The share of each seen class (M), summing to 1: from the method, or else from the similarity of classifiers."""
     with bundle.reading_state():
         known = bundle.make_method().shares(bundle.problem(), bundle.solution.state, row)
-    if known is not None:
-        weights = np.abs(known)
-    elif similarity is not None:
+        weights = None if known is None else np.abs(known).reshape(len(bundle.seen))
+    if weights is None and similarity is not None:
         weights = np.exp((similarity - similarity.max()) * 20)
-    else:
+    elif weights is None:
         vectors = bundle.vectors.matrix
         weights = np.maximum(vectors[bundle.seen] @ vectors[row], 0)
     return weights / max(weights.sum(), np.finfo(np.float32).tiny)

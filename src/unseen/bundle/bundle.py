@@ -1,7 +1,7 @@
 """A bundle: the result of a training, which the rest of the package reads; `bundle.file` stores it in one file.
 
-Arrays are safetensors and the rest JSON: nothing in a bundle is ever executed, and it is checked on load. A bundle may
-name a module of the user's own, for its network or its method: it is imported only on `trust_code`.
+Arrays are safetensors and the rest is JSON: loading a bundle checks it and executes nothing in it. A bundle may name a
+module of the user's own, for its network or its method: only `trust_code` imports it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unseen import __version__
-from unseen.bundle.file import FORMAT, check_kinds, check_output, check_shapes, read_fields, write_bundle
+from unseen.bundle.file import FORMAT, check_facts, check_output, check_shapes, read_fields, write_bundle
 from unseen.bundle.records import CalibrationRecord, FinetuneRecord, NetworkInfo, Taught, TrainingRecord, write_details
 from unseen.data import imagenet_21k
 from unseen.hierarchy.core import Hierarchy
@@ -47,14 +47,14 @@ NEEDS_TORCH = (
     "{} needs its network in torch, which cannot be imported here ({}). Install torch; or stay on the CPU and without "
     "heat maps, with a bundle that holds its network."
 )
-FORGED = (*DAMAGE, TypeError, AttributeError, LookupError, ArithmeticError)  # what facts of any kind may raise
+FORGED = (*DAMAGE, TypeError, AttributeError, LookupError, ArithmeticError)  # errors from facts of a wrong type
 
 
 @dataclass
 class Bundle:
-    """A classifier for each of the N classes of a hierarchy, and all that is needed to use and to audit them.
+    """A classifier for each of the N classes of a hierarchy, with everything needed to use and to audit them.
 
-    `unseen.train` makes bundles, `unseen.load` makes a classifier for photos of one.
+    `unseen.train` makes bundles; `unseen.load` turns one into a classifier for photos.
 
         score of class u for the features f (D) = projection(f) . classifiers[u]        both are parts of `solution`
 
@@ -74,7 +74,7 @@ class Bundle:
     network: NetworkInfo
     seed: int = 0
     log: list[dict[str, Any]] = field(default_factory=list)  # of the training
-    added: list[str] = field(default_factory=list)  # classes that were not there when it was trained
+    added: list[str] = field(default_factory=list)  # classes added after the training
     connecting: list[str] = field(default_factory=list)  # nodes of WordNet that link the added ones
     precision: str = "fp32"  # how the classifiers are stored: fp32 or fp16
     network_weights: dict[str, np.ndarray] | None = None  # finetuned ones
@@ -87,7 +87,7 @@ class Bundle:
     prior: dict[str, Any] | None = None  # what `unseen.Model.prior` was set to; None: common
     made: dict[str, Any] = field(default_factory=lambda: _circumstances())  # when, and with which versions
     path: Path | None = None  # where it is saved
-    origin: Path | None = None  # where the bundle is saved that this one is a change of
+    origin: Path | None = None  # path of the bundle this one was derived from
     listed: tuple[Any, ...] = ()  # names of a list, if photos show nothing else; see `unseen.naming.listing`; not saved
     trust_code: bool = field(default=True, repr=False, compare=False)  # whether modules that it names may be imported
 
@@ -119,21 +119,21 @@ class Bundle:
 
     @property
     def head(self) -> np.ndarray:
-        """M x P: the seen classifiers of the network as it is now: stage 2 trains it under predicted ones, and photos
-        may have taught some of them more."""
+        """M x P: the network's seen classifiers today: after stage 2 the predicted ones; those of taught classes have
+        moved towards their photos."""
         if self.finetuning is not None:
             return np.asarray(self.solution.classifiers[self.seen], np.float32)
         from unseen.bundle.teach import taught_head
 
-        taught = {place: self.taught[id] for place, id in enumerate(self.seen_ids) if id in self.taught}
+        taught = {position: self.taught[id] for position, id in enumerate(self.seen_ids) if id in self.taught}
         return taught_head(self.known, taught) if taught else self.known
 
     @property
     def is_class(self) -> np.ndarray:
-        """N, bool: what a photo may be called.
+        """N, bool: the nodes that an answer may name.
 
-        In a hierarchy of the user's own, all of it. In the built-in ones WordNet's nodes outside ImageNet-21K only
-        connect the others, but for those that the user named.
+        In the user's own hierarchy these are all nodes. In a built-in one, WordNet's nodes outside ImageNet-21K only
+        connect the others, unless the user named them.
         """
         mask = np.ones(len(self), dtype=bool)
         if self.hierarchy.source.get("kind") in BUILT_IN:
@@ -146,8 +146,8 @@ class Bundle:
         return mask | self.is_seen
 
     def make_method(self, trust_code: bool = False) -> Method:
-        """The method with its settings. One of your own must be registered in this process, or else be trusted:
-        `trust_code` imports the module that the bundle names, and the log says which file that is."""
+        """The method with its settings. `trust_code` imports the module that the bundle names for a method of your own,
+        unless it is registered in this process; the log says which file that is."""
         check_code(self.method, self._where, trust_code or self.trust_code)
         try:
             return make_method(self.method, self.settings)
@@ -155,7 +155,7 @@ class Bundle:
             raise UnseenError(f"{self._where} was made by another version of {self.method}: {error}") from None
 
     def problem(self, hierarchy: Hierarchy | None = None, vectors: ClassVectors | None = None) -> Problem:
-        """The problem that this bundle solves, as far as prediction needs it; on a grown hierarchy if one is given."""
+        """The problem that this bundle solves, without photos; on a grown hierarchy if one is given."""
         grown = hierarchy or self.hierarchy
         return Problem(grown, vectors or self.vectors, grown.indices(self.seen_ids), self.known)
 
@@ -231,7 +231,8 @@ class Bundle:
         return f"bundle {self.path}" if self.path else "this bundle"
 
     def take_network(self, network: Network | OnnxNetwork) -> None:
-        """Put finetuned weights, if there are any, into a network that the user built; refuse one that does not fit."""
+        """Put finetuned weights, if there are any, into a network that the user built; refuse a network that does not
+        fit."""
         weights = self._weights()
         if weights is not None and network.checksum != self.network.checksum and not isinstance(network, OnnxNetwork):
             network.load_weights(weights, f"the finetuned network of {self._where}")
@@ -264,18 +265,18 @@ class Bundle:
     # -- saving and loading --------------------------------------------------------------------------------------
 
     def change(self, **fields: Any) -> Bundle:
-        """A copy with other fields. It may be saved over this bundle, and over no other without `overwrite`."""
+        """A copy with other fields. Without `overwrite` it replaces this bundle in its file, but no other bundle."""
         return replace(self, **fields, path=None, origin=self.path or self.origin)
 
     def check_output(self, path: str | Path, overwrite: bool = False) -> None:
-        """Refuse a place that `save` would refuse, for this bundle or a change of it, before the work begins."""
+        """Refuse a path that `save` would refuse, for this bundle or a copy with other fields, before work begins."""
         check_output(Path(path), self.path or self.origin, overwrite)
 
     def save(self, path: str | Path, precision: str | None = None, overwrite: bool = False) -> Path:
         """Write the bundle to one file, completely or not at all; `overwrite` replaces another bundle there.
 
-        `precision` is fp32 or fp16, by default what it was before. Only the classifiers are stored so, and no answer is
-        computed in fp16.
+        `precision` is fp32 or fp16, and stays as it was by default. It applies to the stored classifiers alone: answers
+        are computed in fp32.
         """
         self.check_output(path, overwrite)
         self.precision = precision or self.precision
@@ -284,13 +285,12 @@ class Bundle:
         return self.path
 
     @classmethod
-    def load(cls, path: str | Path, verify: bool = True, trust_code: bool = False, in_cache: bool = False) -> Bundle:
+    def load(cls, path: str | Path, verify: bool = True, trust_code: bool = False) -> Bundle:
         """The bundle in a file. `verify` compares its checksum. `trust_code` lets it import the modules of your own
-        that it names, when its network or its method is needed. `in_cache`: nobody changes the file in place, so that
-        it can be mapped instead of read."""
+        that it names when its network or its method is needed."""
         try:
-            bundle = cls(**read_fields(Path(path), verify, in_cache), trust_code=trust_code)
-            check_kinds(bundle)
+            bundle = cls(**read_fields(Path(path), verify), trust_code=trust_code)
+            check_facts(bundle)
             check_shapes(bundle)
         except FORGED as error:
             raise UnseenError(f"{path} holds what no bundle does ({error}): train it again") from None
@@ -298,7 +298,7 @@ class Bundle:
 
     @contextmanager
     def reading_state(self) -> Iterator[None]:
-        """Around what a method makes of the arrays that it left in a file: those of a forged one may be anything."""
+        """Around a method's use of the arrays that it stored: in a forged file they may be anything."""
         try:
             yield
         except FORGED as error:

@@ -1,4 +1,4 @@
-"""A bundle on disk: one safetensors file with arrays and JSON records; `_util.arrays` has the format.
+"""A bundle on disk: one safetensors file with arrays and JSON records; `util.arrays` has the format.
 
 classifiers, known, answers, trust      the class matrix, the network's own classifiers, what the method says
 projection.*, state.*, vectors.*        what predicts and scores classes that are added later
@@ -22,14 +22,13 @@ from unseen.hierarchy.core import Hierarchy
 from unseen.methods import Solution
 from unseen.methods.base import FitRecord
 from unseen.methods.projections import from_saved
-from unseen.util.arrays import LARGE, read_arrays, stored_checksum, write_arrays
+from unseen.util.arrays import read_arrays, stored_checksum, write_arrays
 from unseen.util.errors import UnseenError
 from unseen.vectors.class_vectors import ClassVectors, Coverage
 
 if TYPE_CHECKING:
     from unseen.bundle.bundle import Bundle
 
-LONGEST_NAME = 4096  # characters of an id, a path, or the name of a network
 FORMAT = 3
 PRECISIONS = {"fp32": np.float32, "fp16": np.float16}
 KIND = "bundle"
@@ -67,15 +66,15 @@ def write_bundle(bundle: Bundle, path: Path) -> None:
     """Write the bundle to a file, completely or not at all."""
     solution = bundle.solution
     if solution.classifiers.dtype == np.float16:
-        bundle.precision = "fp16"  # more digits than are known would be a waste of disk
+        bundle.precision = "fp16"  # fp32 would store no more digits
     check_precision(bundle.precision)
-    if not _is_mapped(solution.classifiers) and not _is_finite(solution.classifiers, PRECISIONS[bundle.precision]):
+    if not _is_finite(solution.classifiers, PRECISIONS[bundle.precision]):
         raise UnseenError(f"the classifiers hold numbers that are not finite in {bundle.precision}: nothing is saved")
     classes = {"hierarchy": bundle.hierarchy.to_json(), "seen": bundle.seen_ids}
     classes |= {"added": bundle.added, "connecting": bundle.connecting}
     arrays = {"classifiers": solution.classifiers, "known": bundle.known}
     arrays |= {"classes": _from_json(classes), "log": _from_json(bundle.log)}
-    arrays |= {key: array for key, array in _answers_and_trust(solution).items() if array is not None}
+    arrays |= {key: array for key, array in _optional(solution).items() if array is not None}
     arrays |= {f"projection.{key}": array for key, array in solution.projection.arrays().items()}
     arrays |= {f"state.{key}": array for key, array in solution.state.items()}
     arrays |= {f"vectors.{i}": part for i, part in enumerate(bundle.vectors.parts)}
@@ -94,21 +93,21 @@ def check_precision(precision: str) -> None:
 
 
 def _from_json(content: Any) -> np.ndarray:
-    """JSON text as uint8. The name of a file that is not Unicode holds lone surrogates: escaped they are valid too."""
+    """JSON text as uint8. Names of files that are not Unicode hold lone surrogates, which are escaped."""
     text = json.dumps(content, ensure_ascii=False).encode(errors="backslashreplace")
     return np.frombuffer(text, np.uint8)
 
 
-def _answers_and_trust(solution: Solution) -> dict[str, np.ndarray | None]:
+def _optional(solution: Solution) -> dict[str, np.ndarray | None]:
     return {"answers": solution.answers, "trust": solution.trust}
 
 
 # -- loading ---------------------------------------------------------------------------------------------------------
 
 
-def read_fields(path: Path, verify: bool = True, in_cache: bool = False) -> dict[str, Any]:
+def read_fields(path: Path, verify: bool = True) -> dict[str, Any]:
     """The fields of the bundle in a file; `verify` compares its checksum."""
-    records, arrays = _read(path, verify, 0 if in_cache else LARGE)
+    records, arrays = _read(path, verify)
     if records["format"] != FORMAT:
         raise UnseenError(f"{path} was made by another version of unseen (format {records['format']}): train it again")
     classes = json.loads(arrays.pop("classes").tobytes())
@@ -138,17 +137,15 @@ def read_fields(path: Path, verify: bool = True, in_cache: bool = False) -> dict
     }
 
 
-def _read(path: Path, verify: bool, map_from: int) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Records and arrays of a bundle, or an error that says what is there instead."""
+def _read(path: Path, verify: bool) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """The records and arrays of a bundle, or an error that says what is there instead."""
     try:
-        return read_arrays(path, KIND, verify, map_from=map_from)
+        return read_arrays(path, KIND, verify)
     except FileNotFoundError:
         if training_folder(path).is_dir():
             raise UnseenError(f"{path} is not there yet: its training was interrupted, resume it") from None
         raise UnseenError(f"{path} is not a bundle: it does not exist. `unseen train` makes one.") from None
     except IsADirectoryError:
-        if (path / "bundle.json").exists():
-            raise UnseenError(f"{path} is a bundle of an earlier version, a folder: train it again") from None
         raise UnseenError(f"{path} is not a bundle: it is a folder. `unseen train` makes one.") from None
     except OSError as error:
         raise UnseenError(f"{path} cannot be read: {error.strerror or error}") from None
@@ -160,7 +157,7 @@ def _read(path: Path, verify: bool, map_from: int) -> tuple[dict[str, Any], dict
 
 
 def _within(prefix: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The arrays whose names begin so, by the rest of their names."""
+    """The arrays whose names start with the prefix, by the rest of their names."""
     return {key[len(prefix) :]: array for key, array in arrays.items() if key.startswith(prefix)}
 
 
@@ -176,38 +173,29 @@ def _solution(saved: dict, arrays: dict[str, np.ndarray], fit: FitRecord) -> Sol
 
 
 def _is_finite(array: np.ndarray, kind: type = np.float32) -> bool:
-    """Whether all numbers are finite as such a kind; NaN is least and greatest. No second array is held."""
-    if array.dtype == np.float16:  # compared in software: their exponents are faster, a piece of the cache's size each
+    """Whether all numbers are finite in that precision, without a second array of that size."""
+    if array.dtype == np.float16:  # NumPy compares them in software: their exponents are ten times as fast
         bits = array.reshape(-1).view(np.uint16)
         return all((bits[at : at + 2**18] & 0x7C00).max() < 0x7C00 for at in range(0, len(bits), 2**18))
     with np.errstate(over="ignore"):
         return bool(np.isfinite(np.array([array.min(initial=0), array.max(initial=0)]).astype(kind)).all())
 
 
-def _is_mapped(array: np.ndarray) -> bool:
-    """Whether it is on disk, where it is not searched for numbers that are not finite: that was done when it was
-    written, its checksum vouches for it, and scoring checks each piece again."""
-    return isinstance(array, np.memmap)
-
-
-def check_kinds(bundle: Bundle) -> None:
-    """ValueError for a bundle that is whole, but was forged: facts of another kind than any that is written."""
+def check_facts(bundle: Bundle) -> None:
+    """ValueError for facts of another type than any that is written: somebody forged the bundle."""
     info, trust = bundle.network, bundle.solution.trust
-    texts = [bundle.method, info.name, info.checksum, *info.class_ids, *bundle.added, *bundle.connecting]
-    if not all(isinstance(text, str) and len(text) < LONGEST_NAME for text in [*texts, *bundle.guessed]):
-        raise ValueError("a name is not a text, or has no end")
-    if not all(isinstance(facts, dict) for facts in (bundle.settings, bundle.made, info.transform or {})):
-        raise ValueError("settings that are not named")
-    if not all(isinstance(ids, list) for ids in (bundle.added, bundle.connecting, bundle.guessed)):
-        raise ValueError("ids that are not a list")
-    sources, source = bundle.vectors.provenance, bundle.hierarchy.source
-    words = [one.get(key, "") for one in sources for key in ("kind", "name", "source", "mode")]
-    if len(sources) != len(bundle.vectors.parts) or not all(isinstance(word, str) for word in words):
-        raise ValueError("vectors of which nobody knows where they come from")
-    if not isinstance(source.get("added", 0), int) or not all(id in bundle.hierarchy for id in bundle.taught):
-        raise ValueError("classes that are not there")
-    if not all(isinstance(record, dict) for record in bundle.log) or type(bundle.seed) is not int:
-        raise ValueError("a log or a seed of another kind")
+    lists = (info.class_ids, bundle.added, bundle.connecting, bundle.guessed)
+    texts = [bundle.method, info.name, info.checksum, *(id for ids in lists for id in ids)]
+    sources = bundle.vectors.provenance
+    texts += [source.get(key, "") for source in sources for key in ("kind", "name", "source", "mode")]
+    if not all(isinstance(text, str) for text in texts) or not all(isinstance(ids, list) for ids in lists):
+        raise ValueError("a name is not a text")
+    if not all(isinstance(facts, dict) for facts in (bundle.settings, bundle.made, info.transform or {}, *bundle.log)):
+        raise ValueError("settings or a log without names")
+    if type(bundle.seed) is not int or not isinstance(bundle.hierarchy.source.get("added", 0), int):
+        raise ValueError("a number is not an integer")
+    if len(sources) != len(bundle.vectors.parts) or not all(id in bundle.hierarchy for id in bundle.taught):
+        raise ValueError("vectors or classes are missing")
     degrees = [taught.trust for taught in bundle.taught.values() if taught.trust is not None]
     if not _is_finite(np.array(degrees, float)) or (trust is not None and not _is_finite(trust)):
         raise ValueError("trust is not a number")
@@ -216,7 +204,7 @@ def check_kinds(bundle: Bundle) -> None:
 def check_shapes(bundle: Bundle) -> None:
     """Refuse a bundle whose arrays do not fit each other, its classes or its network."""
     solution, features = bundle.solution, bundle.network.num_features
-    rows = {"classifiers": solution.classifiers, **_answers_and_trust(solution)}
+    rows = {"classifiers": solution.classifiers, **_optional(solution)}
     rows |= {f"vectors.{i}": part for i, part in enumerate(bundle.vectors.parts)}
     wrong = [f"{key} {array.shape}" for key, array in rows.items() if array is not None and len(array) != len(bundle)]
     if bundle.known.shape != (len(bundle.seen), features + 1):
@@ -231,5 +219,5 @@ def check_shapes(bundle: Bundle) -> None:
             f"{bundle.path}: {', '.join(wrong)} do not fit {len(bundle)} classes, {len(bundle.seen)} of them seen, "
             f"and {features} features: train it again"
         )
-    if not _is_finite(bundle.known) or not (_is_mapped(solution.classifiers) or _is_finite(solution.classifiers)):
+    if not _is_finite(bundle.known) or not _is_finite(solution.classifiers):
         raise UnseenError(f"{bundle.path}: the classifiers hold NaN or infinity: train it again")

@@ -230,18 +230,12 @@ class Config(NamedTuple):
 
 
 class ConvNet(nn.Module):
-    """A built-in network: photos B x 3 x H x W -> maps -> features B x D -> logits B x M. The last stage stands apart,
-    so that finetuning it can share what the stages before compute."""
+    """A built-in network: photos B x 3 x H x W -> maps -> features B x D -> logits B x M."""
 
     photos_in_cache = 8  # photos whose widest layer fits a CPU's cache
 
-    forward_trunk: Any  # photos -> the input of the last stage
-    forward_last_stage: Any  # -> maps
+    forward_features: Any  # B x 3 x H x W -> B x D x H/32 x W/32
     get_classifier: Any
-
-    def forward_features(self, x: Tensor) -> Tensor:
-        """B x 3 x H x W -> B x D x H/32 x W/32."""
-        return self.forward_last_stage(self.forward_trunk(x))
 
     def forward_head(self, x: Tensor, pre_logits: bool = False) -> Tensor:
         x = x.mean((2, 3))
@@ -253,19 +247,13 @@ class ConvNet(nn.Module):
     def for_inference(self) -> Callable[[Tensor], Tensor]:
         """A function photos -> features, two to four times as fast."""
         folded = fold_batch_norms(self)
-        return self._in_parts(lambda x: folded.forward_head(folded.forward_features(x), pre_logits=True))
 
-    def trunk_for_inference(self) -> Callable[[Tensor], Tensor]:
-        """A function photos -> input of the last stage, as fast."""
-        return self._in_parts(fold_batch_norms(self).forward_trunk)
-
-    def _in_parts(self, compute: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
-        def in_parts(photos: Tensor) -> Tensor:
+        def compute(photos: Tensor) -> Tensor:
             photos = photos.contiguous(memory_format=torch.channels_last)
             parts = photos.split(self.photos_in_cache) if photos.device.type == "cpu" else [photos]
-            return torch.cat([compute(part) for part in parts])
+            return torch.cat([folded.forward_head(folded.forward_features(part), pre_logits=True) for part in parts])
 
-        return in_parts
+        return compute
 
 
 def batch_norm(channels: int) -> nn.BatchNorm2d:

@@ -141,11 +141,8 @@ class EfficientNetLite(ConvNet):
         self.conv_head, self.bn2 = SameConv(channels_in, HEAD, 1), batch_norm(HEAD)
         self.classifier = nn.Linear(HEAD, num_classes)
 
-    def forward_trunk(self, x: Tensor) -> Tensor:
-        """B x 3 x H x W -> input of the convolution to 1280 channels."""
-        return self.blocks(_relu6(self.bn1(self.conv_stem(x))))
-
-    def forward_last_stage(self, x: Tensor) -> Tensor:
+    def forward_features(self, x: Tensor) -> Tensor:
+        x = self.blocks(_relu6(self.bn1(self.conv_stem(x))))
         return _relu6(self.bn2(self.conv_head(x)))
 
     def get_classifier(self) -> nn.Linear:

@@ -66,14 +66,10 @@ class ResNet50(ConvNet):
         self.layer1, self.layer2, self.layer3, self.layer4 = stages
         self.fc = nn.Linear(FEATURES, num_classes)
 
-    def forward_trunk(self, x: Tensor) -> Tensor:
-        """B x 3 x H x W -> what the last block sees, B x 2048 x H/32 x W/32."""
+    def forward_features(self, x: Tensor) -> Tensor:
         x = F.relu(self.bn1(self.conv1(x)), inplace=True)
         x = F.max_pool2d(x, 3, 2, padding=1)
-        return self.layer4[:-1](self.layer3(self.layer2(self.layer1(x))))
-
-    def forward_last_stage(self, x: Tensor) -> Tensor:
-        return self.layer4[-1](x)
+        return self.layer4(self.layer3(self.layer2(self.layer1(x))))
 
     def get_classifier(self) -> nn.Linear:
         return self.fc

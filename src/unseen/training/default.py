@@ -46,14 +46,14 @@ def default_choices() -> dict[str, Any]:
 def default_bundle() -> Bundle:
     place = default_place()
     if is_bundle(place):
-        return Bundle.load(place, in_cache=True)
+        return Bundle.load(place)
     from unseen.training.settings import TrainSettings
     from unseen.training.stage1 import train  # with torch, which a bundle that is there does not need
 
     logger.info("First use: predicting classifiers for every ImageNet class; they are kept in %s", place)
     bundle = train(settings=TrainSettings(precision="fp16"))
     bundle.change(calibration=shipped_calibration()).save(place, overwrite=True)  # another process may have made it
-    return Bundle.load(place, in_cache=True)
+    return Bundle.load(place)
 
 
 def shipped_calibration() -> CalibrationRecord:
