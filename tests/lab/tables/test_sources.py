@@ -63,10 +63,10 @@ def test_the_committed_page_is_made_of_the_committed_ranks():
 
 @pytest.fixture
 def small(monkeypatch, level, small_lists):
-    """The experiment with the tiny network, two epochs and one source."""
+    """The experiment with the tiny network, two epochs and one sum of sources."""
     monkeypatch.setattr(sources, "HIERARCHY", level.hierarchy)
     monkeypatch.setattr(sources, "NETWORKS", {level.network: (0, 1)})
-    monkeypatch.setattr(sources, "SOURCES", ("glove",))
+    monkeypatch.setattr(sources, "SOURCES", ("glove+glove",))
     monkeypatch.setattr(sources, "EPOCHS", 2)
     for module in (sources, sources_page):
         monkeypatch.setattr(module, "LOGGED", (1, 2))
@@ -78,7 +78,7 @@ def test_it_is_run_once_and_then_read(small, tmp_path):
     page.write_text("# Page\n\n<!-- sources: missing -->\nstale\n\nkept\n", encoding="utf-8")
     command = ["reproduce", "sources", "--ranks", str(ranks), "--out", str(tmp_path / "work")]
     assert run_command(*command).code == 1  # no ranks, no photos
-    first, other = Training(small.network, "sgcn", "glove"), Training(small.network, "sgcn", "glove", 1)
+    first, other = Training(small.network, "sgcn", "glove+glove"), Training(small.network, "sgcn", "glove+glove", 1)
     assert run_command(*command, "--photos", str(small.unseen.parent)).code == 0
     written = {path: path.stat().st_mtime_ns for path in ranks.iterdir()}
     assert len(written) == 5 + 2 and first.file(ranks).read_bytes() != other.file(ranks).read_bytes()
@@ -87,11 +87,11 @@ def test_it_is_run_once_and_then_read(small, tmp_path):
     assert written == {path: path.stat().st_mtime_ns for path in ranks.iterdir()}
     assert (
         result[f"{small.network} photos"].count("\n") == 4
-        and "| SGCN | glove | 2 | 2 |" in result[f"{small.network} photos"]
+        and "| SGCN | glove+glove | 2 | 2 |" in result[f"{small.network} photos"]
     )
     assert "the paper's" in result[f"{small.network} lengths"]
     other.file(ranks).unlink()
-    assert "SGCN glove (1)" in parts(ranks)["missing"]
+    assert "SGCN glove+glove (1)" in parts(ranks)["missing"]
     first.file(ranks).write_bytes(b"")
     with pytest.raises(UnseenError, match="not the ranks"):
         parts(ranks)
