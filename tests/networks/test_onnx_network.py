@@ -199,6 +199,7 @@ def test_a_bundle_holds_it_and_needs_the_file_no_more(tmp_path):
     np.testing.assert_allclose(held.features(photo), network.features_of(network.transform.open_array(photo)[None]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [("n", 3, 8, 8), (4, 3, 8, 8), ("n", 8, 8, 3)])
 def test_a_model_over_it_is_exported_again(shape, tmp_path):
     first = [] if shape[1] == 3 else [helper.make_node("Transpose", ["photo"], ["turned"], perm=[0, 3, 1, 2])]

@@ -76,7 +76,7 @@ def test_a_bundle_answers_without_torch_and_leaves_no_trace(kind, tmp_path):
 
 def test_features_are_torchs_and_depend_on_no_neighbour_or_thread():
     network = small_network()
-    ran = OnnxNetwork(translate(network).onnx, "tiny", SEEN, network.transform, 8, network.checksum)
+    ran = OnnxNetwork(translate(network).onnx, "tiny", SEEN, network.transform, "", network.classifiers())
     pixels = np.random.default_rng(0).normal(size=(12, 3, 32, 32)).astype(np.float32)
     features = ran.features_of(pixels)
     np.testing.assert_allclose(features, network.features_of(pixels), atol=1e-6)
@@ -91,7 +91,8 @@ def test_the_built_in_network_is_plain_convolutions(tmp_path):
     network = unseen.load_network()
     graph = onnx.load_from_string(translate(network).onnx)
     assert not {"BatchNormalization", "Loop", "If"} & {node.op_type for node in graph.graph.node}
-    ran = OnnxNetwork(translate(network).onnx, network.name, network.class_ids, network.transform, 1280, "")
+    facts = network.name, network.class_ids, network.transform, "", network.classifiers()
+    ran = OnnxNetwork(translate(network).onnx, *facts)
     pixels = np.random.default_rng(0).normal(size=(3, 3, 224, 224)).astype(np.float32)
     expected = network.features_of(pixels)
     assert np.abs(ran.features_of(pixels) - expected).max() <= 1e-5 * expected.max()
@@ -115,6 +116,7 @@ class Stubborn(nn.Module):
         return self.head(torch.from_numpy(np.sort(means.detach().numpy(), axis=1)))
 
 
+@pytest.mark.slow
 def test_what_cannot_be_translated_answers_features_or_needs_torch(tmp_path, caplog):
     network = unseen.from_module(Stubborn(), SEEN, PhotoTransform(32))
     model = unseen.train(small_hierarchy(), network, "kin", "glove", out=tmp_path / "bundle")

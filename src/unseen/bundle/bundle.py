@@ -47,6 +47,7 @@ NEEDS_TORCH = (
     "{} needs its network in torch, which cannot be imported here ({}). Install torch; or stay on the CPU and without "
     "heat maps, with a bundle that holds its network."
 )
+INSIDE = ("onnx", "below")  # facts of the network that the bundle holds, which its file records apart
 FORGED = (*DAMAGE, TypeError, AttributeError, LookupError, ArithmeticError)  # errors from facts of a wrong type
 
 
@@ -169,7 +170,10 @@ class Bundle:
         if hashlib.sha256(self.onnx).hexdigest() != info.onnx:
             raise UnseenError(f"{self._where} holds another network than it says: train it again")
         below = None if info.below is None else Below(**info.below)
-        facts = info.name, info.class_ids, PhotoTransform(**info.transform), info.num_features, info.checksum, below
+        place = {id: number for number, id in enumerate(info.class_ids)}
+        head = np.full((len(place), info.num_features + 1), np.nan, np.float32)  # classes outside the hierarchy stay so
+        head[[place[id] for id in self.seen_ids]] = self.known
+        facts = info.name, info.class_ids, PhotoTransform(**info.transform), info.checksum, head, below
         try:
             return OnnxNetwork(self.onnx, *facts)
         except UnseenError as error:
@@ -320,7 +324,7 @@ class Bundle:
             "hierarchy": self.hierarchy.source,
             "vectors": {"names": list(self.vectors.names), "provenance": list(self.vectors.provenance)},
             "without_vector": len(coverage.zero) if coverage is not None else None,
-            "network": asdict(self.network),
+            "network": {key: value for key, value in asdict(self.network).items() if key not in INSIDE},
             "projection": {"kind": self.solution.projection.kind, "settings": self.solution.projection.settings()},
             "shape": list(self.solution.classifiers.shape),
             "precision": self.precision,

@@ -84,7 +84,8 @@ def write_bundle(bundle: Bundle, path: Path) -> None:
     if bundle.taught:
         for key in ("mean", "predicted"):
             arrays[f"taught.{key}"] = np.stack([getattr(taught, key) for taught in bundle.taught.values()])
-    write_arrays(path, KIND, arrays, bundle.header(), {"classifiers": PRECISIONS[bundle.precision]})
+    inside = {"inside": {"onnx": bundle.network.onnx, "below": bundle.network.below}}
+    write_arrays(path, KIND, arrays, bundle.header() | inside, {"classifiers": PRECISIONS[bundle.precision]})
 
 
 def check_precision(precision: str) -> None:
@@ -123,7 +124,7 @@ def read_fields(path: Path, verify: bool = True) -> dict[str, Any]:
         "solution": _solution(records["projection"], arrays, fit),
         "method": records["method"],
         "settings": records["settings"],
-        "network": NetworkInfo(**records["network"]),
+        "network": NetworkInfo(**records["network"], **records.get("inside", {})),
         "seed": records["seed"],
         "log": json.loads(arrays.pop("log").tobytes()),
         "added": classes["added"],

@@ -1,4 +1,4 @@
-from .base import Network
+from .base import Config, ConvNet, Network, batch_norm
 from .build import Built, build_store
 from .custom import from_module
 from .features import Features, SeenFeatures
@@ -10,10 +10,13 @@ from .store import FeatureStore
 __all__ = [
     "BUILT_IN",
     "Built",
+    "Config",
+    "ConvNet",
     "FeatureStore",
     "Features",
     "Network",
     "SeenFeatures",
+    "batch_norm",
     "build_store",
     "from_linear",
     "from_module",

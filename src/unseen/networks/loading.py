@@ -7,17 +7,18 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from unseen.data import imagenet_1k
-from unseen.networks import efficientnet_lite, resnet50
-from unseen.networks.base import Network, Options, Weights, check_class_ids
+from unseen.networks import efficientnet_lite
+from unseen.networks.base import Config, Network, Options, Weights, check_class_ids
 from unseen.networks.custom import from_module, import_network, read_weights
 from unseen.networks.linear import load_linear
-from unseen.networks.model_zoos import load_hugging_face, load_timm, load_torchvision
+from unseen.networks.model_zoos import load_hugging_face, load_timm
 from unseen.networks.onnx_network import load_onnx
 from unseen.photos.transforms import PhotoTransform
 from unseen.util.errors import UnseenError
+from unseen.util.trust import import_object
 
-BUILT_IN = {**efficientnet_lite.CONFIGS, **resnet50.CONFIGS}
-FAMILIES = {"timm/": load_timm, "torchvision/": load_torchvision, "hf:": load_hugging_face, "onnx:": load_onnx}
+BUILT_IN: dict[str, Config | str] = {**efficientnet_lite.CONFIGS, "resnet50": "unseen_lab.networks.resnet50:CONFIG"}
+FAMILIES = {"timm/": load_timm, "hf:": load_hugging_face, "onnx:": load_onnx}
 LINEAR = ("linear:", "linear@")
 
 
@@ -32,7 +33,7 @@ def load_network(
 
     Args:
         name: Built in: efficientnet-lite0 (-lite1 and -lite2 with the extra `lite`), resnet50 (its weights come by
-            `tools/convert_resnet50.py`). With the extra of their name: timm/MODEL, torchvision/MODEL, hf:FOLDER (or
+            `tools/convert_resnet50.py`). With the extra of their name: timm/MODEL, hf:FOLDER (or
             hf:OWNER/MODEL), onnx:FILE. A linear layer over features: linear:FILE, or linear:FILE@NETWORK over those of
             a network. Your own: package.module:callable.
         classes: The ids of its outputs, in their order; networks trained on ImageNet-1k have theirs.
@@ -76,7 +77,8 @@ def is_own(name: str) -> bool:
 
 
 def _load_built_in(name: str, options: Options) -> Network:
-    config, weights = BUILT_IN[name], options.weights
+    built_in, weights = BUILT_IN[name], options.weights
+    config = import_object(built_in) if isinstance(built_in, str) else built_in  # of the laboratory
     if weights is None:
         _check_order(name, imagenet_1k(), options.classes)
         weights = config.weights()
@@ -134,5 +136,5 @@ def _unknown(name: str) -> str:
     meant = f" Did you mean {near[0]}?" if near else ""
     return (
         f"There is no network {name!r}.{meant} Built in: {', '.join(BUILT_IN)}. Of timm: timm/{name}. "
-        "Others: torchvision/NAME, hf:FOLDER, onnx:FILE, linear:FILE. Your own: package.module:callable."
+        "Others: hf:FOLDER, onnx:FILE, linear:FILE. Your own: package.module:callable."
     )

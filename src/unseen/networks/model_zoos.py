@@ -1,5 +1,5 @@
-"""Networks of timm, torchvision and Hugging Face's transformers (extras): `timm/resnet50.a1_in1k`,
-`torchvision/resnet50`, and `hf:FOLDER`, which `save_pretrained` writes, or `hf:OWNER/NAME` from their hub.
+"""Networks of timm and Hugging Face's transformers (extras): `timm/resnet50.a1_in1k`, and `hf:FOLDER`, which
+`save_pretrained` writes, or `hf:OWNER/NAME` from their hub.
 
 Weights are the published ones, downloaded or from the library's cache, or those of a file. Code in them is never run.
 """
@@ -84,29 +84,6 @@ def timm_transform(config: dict) -> PhotoTransform:
     interpolation, share = config.get("interpolation") or "bicubic", config.get("crop_pct") or 0.875
     resize = math.floor(height / share)
     return PhotoTransform(height, config["mean"], config["std"], interpolation, resize, mode == "squash")
-
-
-def load_torchvision(name: str, options: Options) -> Network:
-    """`name` without "torchvision/"."""
-    models = import_extra("torchvision.models", "torchvision", f"torchvision/{name}")
-    names = models.list_models(module=models)  # classifiers alone: others are in submodules
-    _check_name("torchvision", name, name in names, names)
-    published = models.get_model_weights(name).DEFAULT
-    classes, weights, layer, transform = options
-    ids = options.class_ids(f"torchvision/{name}", 1000 if weights is None or classes is None else len(classes))
-    # The published weights of these two were trained on pixels of another scale.
-    settings = {"transform_input": True} if weights is None and name in ("googlenet", "inception_v3") else {}
-    module = models.get_model(name, weights=None, num_classes=len(ids), **settings)
-    if weights is None:
-        try:
-            weights = published.get_state_dict(progress=False, check_hash=True, weights_only=True)
-        except OSError as error:
-            raise _no_download(f"torchvision/{name}", error, published.url) from None
-    load_strictly(module, weights, f"The weights given for torchvision/{name}")
-    preset = published.transforms()
-    size, resize = preset.crop_size[0], max(preset.resize_size[0], preset.crop_size[0])
-    default = PhotoTransform(size, preset.mean, preset.std, preset.interpolation.value, resize)
-    return from_module(module, ids, transform or default, layer, f"torchvision/{name}")
 
 
 def _check_name(library: str, name: str, known: bool, names: list[str]) -> None:

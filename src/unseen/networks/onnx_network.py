@@ -34,24 +34,7 @@ class Input(NamedTuple):
     channels_last: bool
 
 
-class OnnxFile(OnnxNetwork):
-    """A network from an ONNX file, with its last linear layer."""
-
-    layer, weights_file, kept_in_bundle = None, None, False
-
-    def __init__(self, head: Head, *facts: Any, transform_assumed: bool = False):
-        super().__init__(*facts)
-        self.head, self.transform_assumed = head, transform_assumed
-
-    def classifiers(self) -> np.ndarray:
-        """The seen classifiers [weight, bias], M x (D + 1) float32, in the order of `class_ids`."""
-        return np.column_stack([self.head.weight, self.head.bias])
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return OnnxFile, (self.head, *super().__reduce__()[1])
-
-
-def load_onnx(file: str, options: Options) -> OnnxFile:
+def load_onnx(file: str, options: Options) -> OnnxNetwork:
     """The model in a file. Photos are prepared as for ImageNet unless `transform` says otherwise: a file does not."""
     import onnx
 
@@ -73,9 +56,10 @@ def load_onnx(file: str, options: Options) -> OnnxFile:
     ids = options.class_ids(where, len(head.weight))
     below = _features_of(model, head, photos).SerializeToString(deterministic=True)
     checksum = hashlib.sha256(below + head.weight.tobytes() + head.bias.tobytes()).hexdigest()
-    facts = below, f"onnx:{path.resolve()}", ids, transform, head.weight.shape[1], checksum
+    classifiers = np.column_stack([head.weight, head.bias])
     try:
-        network = OnnxFile(head, *facts, transform_assumed=options.transform is None)
+        network = OnnxNetwork(below, f"onnx:{path.resolve()}", ids, transform, checksum, classifiers)
+        network.transform_assumed = options.transform is None
         network.features_of(np.zeros((1, 3, transform.size, transform.size), np.float32))
     except UnseenError as error:
         raise UnseenError(does_not_take(where, transform.size, error)) from None

@@ -37,6 +37,7 @@ class PhotoNetwork(Protocol):
     def below(self) -> Any: ...  # the network that a linear layer was put over: its name and checksum; or None
     @property
     def device(self) -> Any: ...  # torch's; None: ONNX Runtime on the CPU
+    def classifiers(self) -> np.ndarray: ...  # M x (D + 1)
     def features_of(self, pixels: np.ndarray) -> np.ndarray: ...  # B x 3 x H x W -> B x D, float32
 
 
@@ -55,8 +56,8 @@ class OnnxNetwork:
     features depend on the photos around it. Any number of threads may share a network.
     """
 
-    takes_photos = True
-    device = None
+    takes_photos, transform_assumed, kept_in_bundle = True, False, False
+    device = layer = weights_file = None
 
     def __init__(
         self,
@@ -64,12 +65,13 @@ class OnnxNetwork:
         name: str,
         class_ids: Sequence[str],
         transform: PhotoTransform,
-        num_features: int,
         checksum: str,
+        head: np.ndarray,
         below: Below | None = None,
     ):
         self.onnx, self.name, self.class_ids, self.transform = onnx, name, tuple(class_ids), transform
-        self.num_features, self.checksum, self.below = num_features, checksum, below
+        self.checksum, self.head, self.below = checksum, head, below
+        self.num_features = head.shape[1] - 1
         where = f"the ONNX graph of {name}"
         check_graph(onnx, where)
         self._session = open_session(onnx, where)
@@ -87,9 +89,13 @@ class OnnxNetwork:
             row[:] = found[0]
         return features
 
+    def classifiers(self) -> np.ndarray:
+        """The seen classifiers [weight, bias], M x (D + 1) float32, in the order of `class_ids`."""
+        return self.head
+
     def __reduce__(self) -> tuple[Any, ...]:
         """A session cannot be copied: each process opens its own."""
-        facts = self.name, self.class_ids, self.transform, self.num_features, self.checksum, self.below
+        facts = self.name, self.class_ids, self.transform, self.checksum, self.head, self.below
         return OnnxNetwork, (self.onnx, *facts)
 
 

@@ -57,7 +57,7 @@ def _translate(network: Network) -> Translation:
             noise *= torch.logspace(-1, 1, PROBES).view(-1, 1, 1, 1)
             with quiet(), torch.no_grad():
                 onnx = export(_Features(copied), noise[:1])
-            facts = network.name, network.class_ids, network.transform, network.num_features, network.checksum
+            facts = network.name, network.class_ids, network.transform, network.checksum, network.classifiers()
             difference = _difference(OnnxNetwork(onnx, *facts).features_of(noise.numpy()), copied.features(noise))
             if difference <= CLOSE:
                 return Translation(onnx)

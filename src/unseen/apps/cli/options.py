@@ -26,7 +26,9 @@ PRIOR_HELP = "common (unseen classes with common names are more probable), unifo
 Resume = Annotated[bool, Option(help="Continue what was interrupted in OUT.")]
 Restart = Annotated[bool, Option("--overwrite/--no-overwrite", help="Replace what is in OUT, finished or interrupted.")]
 Device = Annotated[str, Option(help="auto, cpu, cuda, cuda:1, mps.")]
-TrustCode = Annotated[bool, Option("--trust-code", help="Let the bundle import a module of your own that it names.")]
+TrustCode = Annotated[
+    bool, Option("--trust-code", help="Let the bundle import code, read files and download weights that it names.")
+]
 
 BY_CLASS_HELP = "Photos by class: DIR/<id or name>/*, LIST.txt, .parquet, .tar, a quoted glob, a URL"
 Features = Annotated[
@@ -40,9 +42,8 @@ class NetworkSettings:
     """The network of `train` and `features`.
 
     Args:
-        network: efficientnet-lite0, -lite1, -lite2, resnet50, timm/NAME, torchvision/NAME, hf:FOLDER, onnx:FILE,
-            linear:FILE (weight, bias and classes over features of your own; linear:FILE@NAME over a network's), or
-            module:callable.
+        network: efficientnet-lite0, -lite1, -lite2, resnet50, timm/NAME, hf:FOLDER, onnx:FILE, linear:FILE (weight,
+            bias and classes over features of your own; linear:FILE@NAME over a network's), or module:callable.
         classes: The network's class ids in its order, one per line.
         layer: Name of the network's last linear layer, if not found.
         weights: Weights of the network: safetensors or a torch file.

@@ -83,7 +83,7 @@ def _check(network: Network, photos: str, hierarchy: Hierarchy) -> dict[str, Any
     check = check_photos(network, by_class)
     for line in describe_check(check):
         stderr.print(line)
-    return {key: value for key, value in check._asdict().items() if value is not None}
+    return check
 
 
 def parse_settings(pairs: list[str], epochs: int | None) -> dict[str, Any]:

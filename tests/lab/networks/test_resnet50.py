@@ -12,11 +12,11 @@ from torch.nn import functional as F
 from unseen.data import find_asset
 from unseen.networks.base import Network
 from unseen.networks.loading import load_network
-from unseen.networks.resnet50 import FILE, ResNet50
 from unseen.photos import list_photos
 from unseen.util.errors import UnseenError
+from unseen_lab.networks.resnet50 import FILE, ResNet50
 
-TOOLS = Path(__file__).resolve().parents[2] / "tools"
+TOOLS = Path(__file__).resolve().parents[3] / "tools"
 
 
 @pytest.fixture(scope="module")

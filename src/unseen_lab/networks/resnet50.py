@@ -11,11 +11,10 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from unseen import PhotoTransform, UnseenError
 from unseen.data import find_asset
-from unseen.networks.base import Config, ConvNet, batch_norm
-from unseen.photos.transforms import PhotoTransform
-from unseen.util.errors import UnseenError
-from unseen.util.files import cache_folder, verified
+from unseen.networks import Config, ConvNet, batch_norm
+from unseen.util import cache_folder, verified
 
 FILE = "resnet50.safetensors"
 SHA256 = "932dc8654924d7ee92234b2fa754768dfe3334ba4ce1e9bb9e0438c158125be6"
@@ -89,4 +88,4 @@ def published_weights() -> dict[str, Tensor]:
 # The central 224 of 256 pixels, bilinear, minus the mean colour; the converter has turned BGR into RGB.
 MEAN, STD = (123.68 / 255, 116.779 / 255, 103.939 / 255), (1 / 255,) * 3
 TRANSFORM = PhotoTransform(224, MEAN, STD, "bilinear", resize=256)
-CONFIGS = {"resnet50": Config(ResNet50, published_weights, TRANSFORM)}
+CONFIG = Config(ResNet50, published_weights, TRANSFORM)

@@ -1,0 +1,1 @@
+"""Networks that a researcher compares with: the paper's own."""
