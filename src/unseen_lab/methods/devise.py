@@ -11,7 +11,7 @@ import torch
 from unseen import Problem, Run, Solution
 from unseen.methods import FitRecord, Linear, WordSpace
 from unseen.util import AT_LEAST_1, NOT_NEGATIVE, POSITIVE, progress
-from unseen_lab.methods.photo_classes import PhotoClasses, best, moments, take_step
+from unseen_lab.methods.photo_classes import PhotoClasses, best, stops, take_step
 
 MARGINS = (0.1, 0.3, 1.0)  # the paper's first
 CHECKS = 5  # times at which the number of epochs may end
@@ -72,14 +72,12 @@ class DeViSE(WordSpace):
 
     def _try(self, rest: PhotoClasses, out: PhotoClasses, margin: float, run: Run) -> list[tuple[float, ...]]:
         """(accuracy on hidden classes, margin, epochs) at each of a few moments."""
-        model, tried, done = _Model(rest, margin, self.settings, run), [], 0
+        model, tried = _Model(rest, margin, self.settings, run), []
         quiet = replace(run, folder=None, records=[])  # only the last training is logged
-        for end in moments(self.settings.epochs, CHECKS):
-            model.train(end - done, quiet, f"DeViSE on hidden classes, margin {margin:g}")
-            done = end
+        for epochs in stops(model, self.settings.epochs, CHECKS, quiet, f"DeViSE on hidden classes, margin {margin:g}"):
             to_words = model.map()
             (accuracy,) = out.accuracies(lambda photos, one=to_words: [photos @ one @ out.vectors.T])
-            tried.append((accuracy, margin, done))
+            tried.append((accuracy, margin, epochs))
         return tried
 
 

@@ -11,7 +11,7 @@ import torch
 from unseen import Method, Problem, Run, Solution
 from unseen.methods import FitRecord, State, Unit, normalise_rows
 from unseen.util import AT_LEAST_1, NOT_NEGATIVE, POSITIVE, progress
-from unseen_lab.methods.photo_classes import PhotoClasses, best, moments, take_step
+from unseen_lab.methods.photo_classes import PhotoClasses, best, stops, take_step
 
 SIGMAS = (0.8, 0.5, 1.2)  # the paper's value for AWA2 first
 CHECKS = 6  # times at which the number of steps may end
@@ -89,11 +89,10 @@ class GaussianOrt(Method):
     def _try(self, rest: PhotoClasses, out: PhotoClasses, sigma: float, run: Run) -> list[tuple[float, ...]]:
         """(accuracy on hidden classes, sigma, steps, agreement of the linear rule with the published one, accuracy of
         that) at each of a few moments."""
-        model, tried, done = _Model(rest, sigma, self.settings, run), [], 0
+        model, tried = _Model(rest, sigma, self.settings, run), []
         project = Unit(model.mean)
-        for end in moments(self.settings.steps, CHECKS):
-            model.train(end - done, run, f"Gaussian-Ort on hidden classes, s {sigma:g}")
-            done, alike = end, []
+        for steps in stops(model, self.settings.steps, CHECKS, run, f"Gaussian-Ort on hidden classes, s {sigma:g}"):
+            alike = []
             rows = _rows(out.vectors, model.weights(), model.centre, model.ratio()).T
 
             def score(photos: np.ndarray, rows=rows, alike=alike) -> list[np.ndarray]:
@@ -102,7 +101,7 @@ class GaussianOrt(Method):
                 return [linear, -exact]
 
             accuracy, by_rule = out.accuracies(score)
-            tried.append((accuracy, sigma, done, sum(alike) / out.photos, by_rule))
+            tried.append((accuracy, sigma, steps, sum(alike) / out.photos, by_rule))
         return tried
 
 

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from unseen import Problem, UnseenError
+from unseen import Problem, Run, UnseenError
 from unseen.methods import has_vector, normalise_rows
 
 CHUNK = 4096  # photos in memory at a time
@@ -150,9 +150,13 @@ class PhotoClasses:
         return total
 
 
-def moments(most: int, count: int) -> list[int]:
-    """At how many steps to look, from few to `most`: each time about twice as many as before."""
-    return sorted({max(1, round(most / 2**i)) for i in range(count)})
+def stops(model: Any, most: int, count: int, run: Run, title: str) -> Iterator[int]:
+    """Train a model, and stop to look: the steps taken so far, each time about twice as many as before."""
+    done = 0
+    for steps in sorted({max(1, round(most / 2**i)) for i in range(count)}):
+        model.train(steps - done, run, title)
+        done = steps
+        yield done
 
 
 def take_step(optimiser: Any, loss: Any) -> None:

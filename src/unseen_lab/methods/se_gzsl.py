@@ -12,7 +12,7 @@ from torch import nn
 from unseen import Method, Problem, Run, Solution
 from unseen.methods import FitRecord, State, Unit, normalise_rows
 from unseen.util import AT_LEAST_1, AT_LEAST_2, NOT_NEGATIVE, POSITIVE, progress
-from unseen_lab.methods.photo_classes import PhotoClasses, best, moments, take_step
+from unseen_lab.methods.photo_classes import PhotoClasses, best, stops, take_step
 
 SHRINKAGES = (10.0, 1.0, 3.0, 30.0, 100.0, 0.3)  # of the classifier's covariance, in units of its mean variance
 CHECKS = 6  # times at which the number of steps may end
@@ -110,16 +110,14 @@ class SEGZSL(Method):
         self, rest: PhotoClasses, out: PhotoClasses, shrinkages: tuple[float, ...], run: Run
     ) -> list[tuple[float, ...]]:
         """(accuracy on hidden classes, steps, shrinkage) at each of a few moments."""
-        networks, tried, done = _Networks(rest, self.settings, run), [], 0
+        networks, tried = _Networks(rest, self.settings, run), []
         project, noise = Unit(np.zeros(out.width)), _noise(self.settings, run.seed)
-        for end in moments(self.settings.steps, CHECKS):
-            networks.train(end - done, run, "SE-GZSL on hidden classes")
-            done, arrays = end, networks.generator_arrays()
-            means = _class_means(arrays, _scaled(out.vectors), noise)
+        for steps in stops(networks, self.settings.steps, CHECKS, run, "SE-GZSL on hidden classes"):
+            means = _class_means(networks.generator_arrays(), _scaled(out.vectors), noise)
             covariance = networks.covariance()
             ways = [_gaussian_rows(means, _inverse(covariance, shrinkage)).T for shrinkage in shrinkages]
             accuracies = out.accuracies(lambda photos, ways=ways: (project(photos) @ rows for rows in ways))
-            tried += [(accuracy, done, shrinkage) for accuracy, shrinkage in zip(accuracies, shrinkages, strict=True)]
+            tried += [(accuracy, steps, shrinkage) for accuracy, shrinkage in zip(accuracies, shrinkages, strict=True)]
         return tried
 
 
