@@ -84,8 +84,12 @@ def reproduce(
     from unseen_lab.tables.run import Reproduction
     from unseen_lab.tables.trainings import Trainings
 
-    if table is None and report is None:
-        raise UnseenError("name a table, or a folder for the report with --report")
+    if table is None:
+        if report is None:
+            raise UnseenError("name a table, or a folder for the report with --report")
+        made = {"report": write_report(out, report, pictures)}
+        emit(made, json_, lambda: stdout.print(f"Report: {made['report']['markdown']}"))
+        return
     if data is not None and table != "xlsa17":
         raise UnseenError(f"--data is for xlsa17, not for {table}")
     if table == "xlsa17":
@@ -96,10 +100,6 @@ def reproduce(
         return
     if methods is not None and table != EVERYDAY:
         raise UnseenError(f"--methods is for {EVERYDAY} and xlsa17, not for {table}")
-    if table is None:
-        result = {"report": write_report(out, report, pictures)}
-        emit(result, json_, lambda: stdout.print(f"Report: {result['report']['markdown']}"))
-        return
     names = ORDER if table == "all" else (load_recipe(table).name,)
     rows = [] if methods is None else _rows(methods)
     if table == EVERYDAY:

@@ -132,7 +132,7 @@ class Network:
         for question in {key[:2] for key in chances}:
             own = [key for key in chances if key[:2] == question]
             adjusted |= zip(own, holm([chances[key] for key in own]), strict=True)
-        return {key: Test(*found[key], adjusted[key], among_all[key]) for key in found}
+        return {key: Test(mean, error, adjusted[key], among_all[key]) for key, (mean, error) in found.items()}
 
     def figures(self, measures: Sequence[str], lists: Sequence[str], hits: Sequence[str] = HITS) -> str:
         columns = [(spec, measure, hit) for spec in lists for measure in measures for hit in hits
