@@ -77,11 +77,12 @@ def test_two_lines_for_a_network_in_memory(tree):
     assert {label.id for label in labels} == set(bundle.ids)
 
 
-def test_a_network_in_memory_must_be_given_again(tree, tmp_path):
+def test_a_network_in_memory_answers_from_the_bundle_and_must_be_given_again_for_torch(tree, tmp_path):
     network = from_module(TinyNetwork(3), ["dog", "cat", "saw"], PhotoTransform(32))
     path = train(tree, network, "structural", "glove", out=tmp_path / "b").path
+    assert unseen.load(path).classify(small_photo())
     with pytest.raises(UnseenError, match=r"a network in memory \(TinyNetwork\).*unseen.load\(bundle, network="):
-        unseen.load(path).classify(small_photo())
+        _ = unseen.load(path).torch_network
     with pytest.raises(UnseenError, match="disagree on the seen classes"):
         unseen.load(path, network=from_module(TinyNetwork(3), ["cat", "dog", "saw"], PhotoTransform(32)))
     assert unseen.load(path, network=network).classify(small_photo())

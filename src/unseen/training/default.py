@@ -25,14 +25,14 @@ CALIBRATION = "default-calibration.json"
 
 
 def default_place() -> Path:
-    """Where it is kept: another version, other settings or other embedded data make another bundle."""
+    """Its path, which depends on the version, the settings and the embedded data."""
     data = sorted(entry["sha256"] for entry in manifest() if entry["file"] != "map.npz")  # which is made from it
     text = repr((FORMAT, default_choices(), data))
     return cache_folder() / "bundles" / f"default-{__version__}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
 
 def default_choices() -> dict[str, Any]:
-    """What the default bundle is made from; its calibration is for these choices only."""
+    """The parts of the default bundle; its calibration is for these alone."""
     settings = asdict(get_method(DEFAULT_METHOD).Settings())
     return {
         "method": DEFAULT_METHOD,
@@ -57,5 +57,5 @@ def default_bundle() -> Bundle:
 
 
 def shipped_calibration() -> CalibrationRecord:
-    """What tools/build_calibration.py fitted for this bundle, on photos that are not part of the package."""
+    """The calibration that tools/build_calibration.py fitted for this bundle, on photos outside the package."""
     return CalibrationRecord.from_json(json.loads(data_file(CALIBRATION).read_text())["calibration"])

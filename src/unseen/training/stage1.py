@@ -64,8 +64,8 @@ def train(
 ) -> Bundle:
     """Fit a method and predict a classifier for every class of a hierarchy.
 
-    Args, beside those of `unseen.train`:
-        out: Where to save the bundle; checkpoints are kept beside it meanwhile.
+    Args, besides those of `unseen.train`:
+        out: Where to save the bundle; until then, checkpoints are kept beside it.
         overwrite: Replace a bundle in `out`, or start an interrupted training again.
         run: Seed, device, and whether to resume: continue an interrupted training in `out`, or return the bundle of a
             finished one with the same settings.
@@ -92,16 +92,8 @@ def train(
         _log_coverage(encoded.coverage)
         features = _seen_features(settings.features, seen, network)
         problem = Problem(hierarchy, encoded, hierarchy.indices(seen), _known(network, seen), features)
-        fitted, hidden = hide(problem, settings.holdout, run.seed)
         logger.log(logging.WARNING if network.transform_assumed else logging.INFO, "%s", describe_photos(network))
-        solution = method.fit(fitted, run)
-        record = TrainingRecord(
-            seconds=round(run.spent + time.monotonic() - started, 2),
-            peak_memory_mb=peak_memory_mb(),
-            holdout=check_hidden(solution, problem, hidden) if len(hidden) else None,
-        )
-        chosen = {"method": name, "settings": asdict(method.settings), "precision": settings.precision}
-        bundle = _make_bundle(fitted, solution, network, run, training=record, **chosen)
+        bundle = _fit(problem, network, name, method, settings, run, started)
         if out is not None:
             save_trained(bundle, out)
         return bundle
@@ -117,7 +109,7 @@ def fit_classifiers(
     features: SeenFeatures | None = None,
     run: Run | None = None,
 ) -> Bundle:
-    """`train` with parts that are in memory; it neither loads, saves nor logs anything.
+    """`train` with parts in memory: it loads, saves and logs nothing.
 
         W (M x P), X (N x S), hierarchy  ->  W~ (N x E)
 
@@ -134,24 +126,34 @@ def fit_classifiers(
     run, started = run or Run(show_progress=False), time.monotonic()
     ids = list(network.class_ids if seen is None else seen)
     problem = Problem(hierarchy, vectors, hierarchy.indices(ids), _known(network, ids), features)
-    solution = method.fit(problem, run)
-    record = TrainingRecord(round(run.spent + time.monotonic() - started, 2), peak_memory_mb())
-    return _make_bundle(problem, solution, network, run, method=name, settings=asdict(method.settings), training=record)
+    return _fit(problem, network, name, method, TrainSettings(), run, started)
 
 
-def _make_bundle(problem: Problem, solution: Solution, network: Network, run: Run, **fields: Any) -> Bundle:
+def _fit(
+    problem: Problem, network: Network, name: str, method: Method, settings: TrainSettings, run: Run, started: float
+) -> Bundle:
+    fitted, hidden = hide(problem, settings.holdout, run.seed)
+    solution = method.fit(fitted, run)
+    record = TrainingRecord(
+        seconds=round(run.spent + time.monotonic() - started, 2),
+        peak_memory_mb=peak_memory_mb(),
+        holdout=check_hidden(solution, problem, hidden) if len(hidden) else None,
+    )
     weights = {key: value.numpy() for key, value in network.weights().items()} if network.kept_in_bundle else None
     bundle = Bundle(
         hierarchy=problem.hierarchy,
-        seen=problem.seen,
-        known=problem.classifiers,
+        seen=fitted.seen,
+        known=fitted.classifiers,
         vectors=problem.vectors,
         solution=solution,
+        method=name,
+        settings=asdict(method.settings),
         network=NetworkInfo.of(network),
         network_weights=weights,
+        precision=settings.precision,
+        training=record,
         seed=run.seed,
         log=run.records,
-        **fields,
     )
     bundle.keep_network(network)
     return bundle
@@ -167,7 +169,7 @@ def _make_method(method: str | Method, settings: dict[str, Any]) -> tuple[str, M
 
 
 def _finished(out: Path, asked: dict[str, Any], network: Network, settings: TrainSettings) -> Bundle:
-    """The bundle that is there already, if it was made from the same parts with the same settings."""
+    """The bundle in `out`; refused if its parts or settings differ."""
     bundle = Bundle.load(out)
     hidden = 0 if bundle.training.holdout is None else bundle.training.holdout.classes
     then = {
@@ -192,15 +194,15 @@ def _name_network(network: Network | NetworkInfo) -> str:
 
 
 def _name_vectors(provenance: Sequence[dict[str, Any]]) -> str:
-    """A short description of the sources, different for different ones."""
-    return " + ".join(f"{of['name']} ({of.get('mode')}, {(of.get('sha256') or '')[:12]})" for of in provenance)
+    """A short description that tells sources apart."""
+    return " + ".join(f"{one['name']} ({one.get('mode')}, {(one.get('sha256') or '')[:12]})" for one in provenance)
 
 
 # -- the parts ---------------------------------------------------------------------------------------------------------
 
 
 def _seen_classes(hierarchy: Hierarchy, network: Network, skip_missing: bool) -> list[str]:
-    """The network's classes, in its order. Refuses classes that are not in the hierarchy, or skips them."""
+    """The network's classes, in its order. Classes that are not in the hierarchy are refused or skipped."""
     missing = [id for id in network.class_ids if id not in hierarchy]
     if missing:
         count = f"{len(missing)} of the network's {len(network.class_ids)} classes"
@@ -215,7 +217,7 @@ def _seen_classes(hierarchy: Hierarchy, network: Network, skip_missing: bool) ->
 
 
 def default_vectors(method: str, hierarchy: Hierarchy) -> str:
-    """glove, as published; for kin text as well, if every class has or can get a sentence encoding."""
+    """glove, as published; for kin also text, if every class has a sentence encoding or can get one."""
     if method != DEFAULT_METHOD:
         return "glove"
     written = any(written_look(hierarchy, id) for id in hierarchy.own_looks)
@@ -226,14 +228,11 @@ def default_vectors(method: str, hierarchy: Hierarchy) -> str:
 
 
 def _log_coverage(coverage: Coverage | None) -> None:
-    """Log which classes have no vector; else which source does not cover them all."""
-    if coverage is None:
-        return
-    if coverage.zero:
+    """Log which classes have no vector, or else which sources lack some."""
+    if coverage is not None and coverage.zero:
         logger.info("%s", coverage.describe())
-        return
-    for name, count in coverage.zero_by_part.items():
-        if count:
+    elif coverage is not None:
+        for name, count in filter(lambda part: part[1], coverage.zero_by_part.items()):
             lack = f"{name} knows nothing of {count:,} of {coverage.classes:,} classes"
             logger.info("%s; for these other vectors count.", lack)
 
@@ -258,11 +257,11 @@ def _seen_features(
     return FeatureStore.open(features, network).seen_matrix(ids)
 
 
-# -- a check without photos: hide seen classes from the fit, and see whether their classifiers are found again ---------
+# -- a check without photos: hide seen classes from the fit, and see how well their classifiers are predicted ----------
 
 
 def hide(problem: Problem, share: float, seed: int) -> tuple[Problem, np.ndarray]:
-    """The problem without a random share of its seen classes, and which ones those were (positions in `seen`)."""
+    """The problem without a random share of its seen classes, and the positions of those in `seen`."""
     count = len(problem.seen)
     hidden = np.sort(np.random.default_rng(seed).permutation(count)[: round(count * share)])
     if not share:
@@ -282,10 +281,10 @@ def hide(problem: Problem, share: float, seed: int) -> tuple[Problem, np.ndarray
 
 
 def check_hidden(solution: Solution, problem: Problem, hidden: np.ndarray) -> Holdout:
-    """How often a hidden class's known classifier is most like its own prediction, among those of all hidden classes.
+    """How often a hidden class's known classifier is most like its own prediction, among all hidden classes.
 
-    similarity[i, j] = cos(known classifier of i, predicted classifier of j); hit@k: own prediction among the k best,
-    in per cent; where others are as near, the chance that it is. None if the method predicts no classifiers, or only
+    similarity[i, j] = cos(known classifier of i, predicted classifier of j); hit@k: how often i's own prediction is
+    among the k most similar, in per cent, with ties at random. None if the method predicts no classifiers, or only
     classifiers for unit-length features.
     """
     known = problem.targets()[hidden]
@@ -301,7 +300,7 @@ def check_hidden(solution: Solution, problem: Problem, hidden: np.ndarray) -> Ho
     return Holdout(len(hidden), *(round(float(hits(greater, equal, k).mean() * 100), 1) for k in (1, 5)))
 
 
-# -- where a training ends: what it may replace, and the folder beside it for checkpoint and log meanwhile -------------
+# -- the output: what a training may replace, and the folder beside it for checkpoint and log --------------------------
 
 
 @contextmanager
@@ -313,15 +312,15 @@ def open_output(out: str | Path | None, run: Run, overwrite: bool) -> Iterator[t
     if out is None:
         yield run, False
         return
-    place = Path(out)
-    check_output(place, None, overwrite=True)
-    folder = training_folder(place)
-    with _alone(place, folder) if own_rank() == 0 else nullcontext():
+    path = Path(out)
+    check_output(path, None, overwrite=True)
+    folder = training_folder(path)
+    with _alone(path, folder) if own_rank() == 0 else nullcontext():
         interrupted = (folder / CHECKPOINT).exists()
         if interrupted and not (run.resume or overwrite):
             raise UnseenError(f"the training of {out} was interrupted: resume it, or overwrite it to start again")
-        check_output(place, source=place if run.resume else None, overwrite=overwrite)
-        finished = place.exists() and not interrupted and not overwrite
+        check_output(path, source=path if run.resume else None, overwrite=overwrite)
+        finished = path.exists() and not interrupted and not overwrite
         yield run if finished else replace(run, folder=folder), finished
 
 
@@ -343,7 +342,7 @@ def save_trained(bundle: Bundle, out: str | Path) -> None:
 
 
 def check_same(out: Path, then: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-    """Refuse a finished bundle that was made with other settings than are asked for now, and say what differs."""
+    """Refuse a finished bundle made with other settings than `now`, and say what differs."""
     now = json.loads(json.dumps(now))
     changed = [f"{key} was {then[key]}, now {now[key]}" for key in now if key in then and then[key] != now[key]]
     if changed:

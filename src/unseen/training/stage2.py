@@ -63,8 +63,8 @@ def finetune(
     """The bundle with a network f finetuned on photos of seen classes, under their predicted classifiers.
 
     Args:
-        bundle: Stays as it is.
-        network: The bundle's, which stays as it is, too.
+        bundle: Not changed.
+        network: The bundle's; not changed.
         photos: Photos by class, DIR/<id or name>/*, or a folder of tar shards.
         settings: Epochs, learning rate and the like; by default the paper's.
         out: Where to save the bundle; checkpoints are kept beside it while it runs.
@@ -113,7 +113,7 @@ def finetune(
 
 
 def _finished(out: Path, bundle: Bundle, photos: PhotoSet, settings: FinetuneSettings, run: Run) -> Bundle:
-    """The bundle that is there already, if it is what was asked for."""
+    """The bundle in `out`; refused if its parts or settings differ."""
     tuned = Bundle.load(out, trust_code=bundle.trust_code)
     record = tuned.finetuning
     if record is None:
@@ -129,7 +129,7 @@ def _finished(out: Path, bundle: Bundle, photos: PhotoSet, settings: FinetuneSet
 
 
 def identify(bundle: Bundle, photos: PhotoSet) -> dict[str, str]:
-    """What a finetuning is made from: the network and the classifiers that it begins with, and the list of photos."""
+    """Checksums of a finetuning's inputs: network, classifiers and list of photos."""
     classifiers = hashlib.sha256(bundle.solution.classifiers[bundle.seen].tobytes()).hexdigest()
     return {"network": bundle.network.checksum[:12], "classifiers": classifiers[:12], "photo_list": photos.digest()}
 
@@ -164,7 +164,7 @@ class Stage2(TrainingLoop):
         self.train_photos, self.validation = split_off_validation(photos, settings.validation, run.seed)
         self.settings, self.device, self.network = settings, processes.device, network.to(processes.device)
         self.network.to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
-        freeze(self.network, settings.freeze_stages, settings.freeze_batch_norm)
+        self.frozen = freeze(self.network, settings.freeze_stages, settings.freeze_batch_norm)
         self.head = SeenHead(self.network, bundle.solution.classifiers[bundle.seen]).to(self.device)
         self.model = processes.parallel(self.head)
         # A class without photos is never the right answer: in the loss it would only be pushed away from all of them.
@@ -226,7 +226,9 @@ class Stage2(TrainingLoop):
         )
 
     def train_epoch(self) -> None:
-        set_training_mode(self.network, self.settings.freeze_stages, self.settings.freeze_batch_norm)
+        self.network.train()
+        for module in self.frozen:
+            module.eval()  # running statistics stay as well
         crop = self.network.transform.for_training()
         photos = TrainingPhotos(self.train_photos, crop, self.run.seed, self.epoch)
         batches = self._batches(self.epoch).tolist()
@@ -355,29 +357,19 @@ def stages(network: Network) -> list[list[nn.Module]]:
     return stages
 
 
-def freeze(network: Network, first_stages: int, batch_norm: bool) -> None:
-    """Turn gradients off for what stays as it is."""
+def freeze(network: Network, first_stages: int, batch_norm: bool) -> list[nn.Module]:
+    """Turn off the gradients of the last layer, the first stages and perhaps batch norms; return the latter two."""
+    frozen = [module for stage in stages(network)[:first_stages] for module in stage]
+    frozen += [module for module in network.modules() if batch_norm and _is_batch_norm(module)]
     network.requires_grad_(True)
-    network.get_classifier().requires_grad_(False)
-    for module in _kept(network, first_stages, batch_norm):
+    for module in [network.get_classifier(), *frozen]:
         module.requires_grad_(False)
     if not any(parameter.requires_grad for parameter in network.parameters()):
         raise UnseenError(
             f"with its first {first_stages} stages frozen nothing of {network.name} is left to train: "
             f"it has {len(stages(network))}"
         )
-
-
-def set_training_mode(network: Network, first_stages: int, batch_norm: bool) -> None:
-    """Training mode, but evaluation mode for what is frozen, so that its running statistics stay as well."""
-    network.train()
-    for module in _kept(network, first_stages, batch_norm):
-        module.eval()
-
-
-def _kept(network: Network, first_stages: int, batch_norm: bool) -> list[nn.Module]:
-    kept = [module for stage in stages(network)[:first_stages] for module in stage]
-    return kept + ([module for module in network.modules() if _is_batch_norm(module)] if batch_norm else [])
+    return frozen
 
 
 def _is_batch_norm(module: nn.Module) -> bool:
