@@ -190,7 +190,7 @@ def _show_found(classes: Sequence[dict[str, Any]]) -> None:
 def show(
     id: Annotated[str, Argument(help="The id of a class, or a name that means one class only.")],
     source: HierarchyOption = "wordnet",
-    depth: Annotated[int, Option(min=0, help="Levels to draw below the class.")] = 2,
+    depth: Annotated[int, Option(min=0, max=DEEP, help="Levels to draw below the class.")] = 2,
     json_: JsonFlag = False,
 ) -> None:
     """Draw a branch of a hierarchy: a class, what it looks like, what is above it, and the tree of what is below."""
