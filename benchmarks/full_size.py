@@ -26,18 +26,11 @@ import numpy as np
 
 from pages import kept_words
 from unseen.methods import make_method
-from unseen.networks.store import (
-    BLOCK,
-    Block,
-    FeatureStore,
-    block_paths,
-    write_about,
-    write_block,
-)
-from unseen.photos.by_class import FileState
+from unseen.networks.store import KIND, FeatureStore, describe_network
 from unseen.training.stage1 import fit_classifiers
 from unseen.util.devices import peak_memory_mb
 from unseen.util.run import Run
+from unseen.util.table import Row, open_table
 from unseen.vectors.class_vectors import class_vectors
 
 SIZES = (10_000, 100_000, 1_000_000)
@@ -78,18 +71,18 @@ def _ids() -> list[str]:
 
 def write_store(place: Path, photos: int) -> None:
     """Photos of the seen classes, as many of each."""
-    random, contents, blocks = np.random.default_rng(0), {}, {}
-    for number, id in enumerate(_ids()[:SEEN]):
-        own = photos * (number + 1) // SEEN - photos * number // SEEN
-        centre = random.standard_normal(FEATURES, np.float32)
-        for start in range(0, own, BLOCK):
-            rows = min(BLOCK, own - start)
-            features = (centre + random.standard_normal((rows, FEATURES), np.float32)).astype(np.float16)
-            sources = [FileState(f"{start + row:08d}.jpg", 1, 1) for row in range(rows)]
-            write_block(place / "features" / id, start // BLOCK, Block(features, sources, [], ""))
-        contents[id] = [own, 0]
-        blocks[id] = [path.name for path in block_paths(place, id)]
-    write_about(place, make_network(), "fp16", contents, blocks)
+    random, classes = np.random.default_rng(0), {}
+    with open_table(place, KIND, str(place)) as table:
+        table.start({"network": describe_network(make_network()), "precision": "fp16"})
+        for number, id in enumerate(_ids()[:SEEN]):
+            own = photos * (number + 1) // SEEN - photos * number // SEEN
+            centre = random.standard_normal(FEATURES, np.float32)
+            for photo in range(own):
+                features = (centre + random.standard_normal(FEATURES, np.float32)).astype(np.float16)
+                classes[f"{id}/{photo:08d}.jpg"] = id
+                table.add(Row(f"{id}/{photo:08d}.jpg", "1-1", id, vector=features))
+        table.flush()
+        table.finish(classes, {"classes": _ids()[:SEEN]})
 
 
 def read(store: FeatureStore) -> None:

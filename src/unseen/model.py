@@ -2,7 +2,7 @@
 
 One photo's way, from top to bottom:
 
-    features = model.features([photo])                  # read, transform, network       (`answers.photos`)
+    features = model.features([photo])                  # read, transform, network       (`networks.features`)
     scorer = model.scorer(Ask(candidates=...))      # which classes compete          (`naming.candidates`)
                                                         # ... and how common they are    (`answers.prior`)
     scores = scorer.scores(features)                    # projection . classifiers       (`answers.scores`)
@@ -18,6 +18,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
@@ -26,24 +27,16 @@ import numpy as np
 from unseen.answers.answer import Answer, Unreadable, answer_features
 from unseen.answers.ask import Ask, make_scorer, usual_prior
 from unseen.answers.explain import Explanation, HeatMap, explain, map_heat
-from unseen.answers.photos import (
-    BATCH,
-    PhotoFeatures,
-    look_at,
-    read_batch,
-    read_one_class,
-    read_rows,
-    several_photos,
-    work_through,
-)
 from unseen.answers.prior import Prior, PriorLike
 from unseen.answers.scores import Scorer
 from unseen.bundle import Bundle, grow, teach
+from unseen.bundle.teaching_photos import read_one_class, read_rows
 from unseen.hierarchy.core import Hierarchy, Node
 from unseen.naming.candidates import default_candidates
 from unseen.naming.meaning import find_class, with_parent_ids
-from unseen.networks.features import check_matrix
+from unseen.networks.features import PhotoFeatures, check_matrix, photo_features, read_features
 from unseen.networks.run import OnnxNetwork
+from unseen.photos.inputs import several_photos
 from unseen.photos.reading import Source, UnreadablePhoto
 from unseen.training.default import DEFAULT_HIERARCHY, DEFAULT_METHOD, DEFAULT_NETWORK, default_bundle
 from unseen.util.devices import choose_device, has_gpu, is_cpu
@@ -60,7 +53,7 @@ if TYPE_CHECKING:
     from unseen.networks.base import Network
     from unseen.training.settings import CalibrateSettings, FinetuneSettings, TrainSettings
 
-EVEN_ON_CPU, EVEN_ON_GPU = 16, 128  # photos a batch where answers must not depend on the photos around them
+BLOCK = 16  # photos that are answered at a time
 EVERYTHING = Ask()
 KEPT_LISTS = 4  # candidate lists whose classifiers and sums stay gathered
 Names: TypeAlias = str | Sequence[str]
@@ -137,49 +130,43 @@ class Model:
         """
         model, ask = self._asked(Ask(k, candidates, **options))
         scorer = model.scorer(ask)  # a wrong name is reported before the photo is read
-        read = read_batch(model.network, [photo])
+        read = read_features(model.network, [photo])
         for unreadable in read.unreadable.values():
             raise UnreadablePhoto(unreadable.photo, unreadable.why)
         return next(answer_features(model.bundle, scorer, read.matrix, ask))
 
     def stream(
         self, photos: Source | Iterable[Source], k: int = 5, candidates: Names = "any",
-        *, show_progress: bool = False, even: bool = False, **options: Any,
+        *, show_progress: bool = False, **options: Any,
     ) -> Iterator[Answer | Unreadable]:  # fmt: skip
         """The answers for any number of photos, in their order, each as soon as it is known; `Unreadable` stands for a
         photo that cannot be read.
 
         Several photos are a list, a generator or any other iterable, an array with a photo in each row, a folder, or an
         input such as list.txt, table.parquet and shard.tar (see `photos.inputs`; a glob too). `options` as in
-        `classify`. With `even`, all batches are of one size (the last one is filled up).
+        `classify`.
 
         >>> from unseen.examples import fruits, photo
         >>> [answer[0].name for answer in fruits().stream([photo("crimson"), photo("lime")], candidates="leaves")]
         ['raspberry', 'lime']
         """
         model, ask = self._asked(Ask(k, candidates, **options))
-        return model._stream(_one_by_one(photos), ask, show_progress, even)
+        return model._stream(_one_by_one(photos), ask, show_progress)
 
-    def _stream(
-        self, photos: Iterable[Source], ask: Ask, show_progress: bool, even: bool
-    ) -> Iterator[Answer | Unreadable]:
+    def _stream(self, photos: Iterable[Source], ask: Ask, show_progress: bool) -> Iterator[Answer | Unreadable]:
         scorer, bundle, network = self.scorer(ask), self.bundle, self.network
-        _ = scorer.sums  # gathered once, and not by each thread
-        size = BATCH if not even else EVEN_ON_CPU if is_cpu(network.device) else EVEN_ON_GPU
-
-        def work(photos: Sequence[Source]) -> list[Answer | Unreadable]:
-            read = read_batch(network, photos, size if even else 0)
-            answers = answer_features(bundle, scorer, read.matrix, ask)
-            return [read.unreadable.get(index) or next(answers) for index in range(len(photos))]
 
         def each() -> Iterator[Answer | Unreadable]:
             count = len(photos) if isinstance(photos, Sequence) else None
-            done, started, enabled = 0, time.monotonic(), show_progress and (count is None or count > BATCH)
+            done, started, enabled = 0, time.monotonic(), show_progress and (count is None or count > BLOCK)
+            features = (result for _, result in photo_features(network, photos))
             with progress("Looking at photos", count, enabled=enabled) as bar:
-                for batch in work_through(photos, work, network.device, size, even):
-                    done += len(batch)
-                    bar.advance(len(batch), rate=f"{done / (time.monotonic() - started):.0f}/s")
-                    yield from batch
+                while block := list(islice(features, BLOCK)):
+                    rows = [row for row in block if not isinstance(row, Unreadable)]
+                    answers = answer_features(bundle, scorer, np.stack(rows), ask) if rows else iter(())
+                    yield from (item if isinstance(item, Unreadable) else next(answers) for item in block)
+                    done += len(block)
+                    bar.advance(len(block), rate=f"{done / (time.monotonic() - started):.0f}/s")
 
         return each()
 
@@ -274,15 +261,13 @@ class Model:
     def _torch_device(self) -> Any:
         return choose_device(self.device)
 
-    def look_at(
-        self, photos: Source | Iterable[Source], batch: int = BATCH, show_progress: bool = False
-    ) -> PhotoFeatures:
+    def look_at(self, photos: Source | Iterable[Source], show_progress: bool = False) -> PhotoFeatures:
         """Features of one or several photos, as `classify` takes them; what cannot be read is listed apart."""
-        return look_at(self.network, _one_by_one(photos), batch, show_progress)
+        return read_features(self.network, _one_by_one(photos), show_progress)
 
-    def features(self, photos: Source | Iterable[Source], batch: int = BATCH) -> np.ndarray:
+    def features(self, photos: Source | Iterable[Source]) -> np.ndarray:
         """Features (n x D) of one or several photos, all of which must be readable."""
-        read = self.look_at(photos, batch)
+        read = self.look_at(photos)
         for first in read.unreadable.values():
             raise UnreadablePhoto(first.photo, first.why)
         return read.matrix

@@ -18,7 +18,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import unseen.model
 from support.bundles import DOG, OKAPI, SEEN, small_bundle, small_network, small_photo
 from unseen.answers.answer import Unreadable
 from unseen.apps.bulk import Labeller, label_columns, label_photos, parts_of
@@ -371,7 +370,7 @@ def test_a_labeller_as_spark_calls_it(saved, many):
         for some in halves
     ]
     labels = pandas.concat(labeller(iter(batches)))
-    answers = saved.classify([path for _, path in many[:8]], k=1)
+    answers = saved.stream([path for _, path in many[:8]], k=1)
     expected = [None if isinstance(answer, Unreadable) else answer[0].id for answer in answers]
     assert labels["id_1"].where(labels["id_1"].notna(), None).tolist() == expected
     assert labeller.schema.startswith(
@@ -384,15 +383,3 @@ def test_a_labeller_as_spark_calls_it(saved, many):
         labeller({"a": [1]})
     with pytest.raises(UnseenError, match="has no column of photos by a usual name"):
         Labeller(saved)({"a": [1]})
-
-
-def test_every_product_has_the_same_number_of_rows(model, photos, monkeypatch):
-    """One photo alone is a product of a matrix and a vector, which rounds unlike a product of two matrices."""
-    sizes, answer = [], unseen.model.answer_features
-    monkeypatch.setattr(
-        unseen.model, "answer_features", lambda *inputs: sizes.append(len(inputs[2])) or answer(*inputs)
-    )
-    sources = [path for name, path in photos if name != "notes.txt"]
-    assert len(list(model.stream(sources[:1], even=True))) == 1
-    assert len(list(model.stream(sources * 4, even=True))) == 4 * len(sources)
-    assert len(sizes) == 3 and set(sizes) == {unseen.model.EVEN_ON_CPU}

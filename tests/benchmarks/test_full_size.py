@@ -14,7 +14,7 @@ def full_size(monkeypatch):
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     import full_size
 
-    for name, value in {"FEATURES": 24, "SEEN": 6, "CANDIDATES": 20, "BLOCK": 8}.items():
+    for name, value in {"FEATURES": 24, "SEEN": 6, "CANDIDATES": 20}.items():
         monkeypatch.setattr(full_size, name, value)
     return full_size
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -15,11 +16,11 @@ import torch
 from PIL import Image
 
 from support import tiny_network
-from support.stores import QUIET, contents, picture, rows, watch_reading
+from support.stores import QUIET, picture, rows, watch_reading
 from unseen.networks import build_store
 from unseen.networks.loading import load_network
 from unseen.networks.store import FeatureStore
-from unseen.photos import by_class as listing
+from unseen.photos import by_class
 from unseen.photos.transforms import PhotoTransform
 from unseen.util.errors import UnseenError
 
@@ -60,7 +61,7 @@ def odd_files(tmp_path_factory) -> Path:
 
 
 def test_each_odd_file_is_read_or_reported(tmp_path, odd_files, network):
-    built = build_store(odd_files, tmp_path / "store", network, workers=2, batch=4)
+    built = build_store(odd_files, tmp_path / "store", network, workers=2)
     assert (built.photos, built.unreadable, built.classes) == (9, 7, 4)
     store = FeatureStore.open(tmp_path / "store")
     assert store.classes() == {"bad": 0, "empty": 0, "good": 9, "loop of folders": 0}
@@ -92,9 +93,9 @@ def test_unreadable_files_are_tried_again_only_when_changed_or_asked_to(tmp_path
     read = watch_reading(monkeypatch)
     build_store(folder, tmp_path / "store", network, **QUIET)
     assert read == []
-    before = contents(tmp_path / "store")
+    before = rows(tmp_path / "store")
     build_store(folder, tmp_path / "store", network, retry_unreadable=True, **QUIET)
-    assert read == ["five/2.png"] and contents(tmp_path / "store") == before
+    assert read == ["five/2.png"] and rows(tmp_path / "store").keys() == before.keys()
     picture(folder / "five" / "2.png", 7)
     assert build_store(folder, tmp_path / "store", network, **QUIET).unreadable == 0
 
@@ -119,9 +120,6 @@ def test_features_that_are_not_finite_or_too_large(tmp_path, folder):
     assert {item["why"] for item in FeatureStore.open(tmp_path / "none").unreadable()} >= {
         "the network's features of this photo are not finite"
     }
-
-
-# -- size ------------------------------------------------------------------------------------------------------------
 
 
 # -- mistakes --------------------------------------------------------------------------------------------------------
@@ -178,22 +176,32 @@ def test_another_folder_of_photos_does_not_delete_what_is_in_the_store(tmp_path,
     assert FeatureStore.open(store).unreadable_count() == 1
     pruned = build_store(tmp_path / "other", store, network, prune=True, **QUIET)
     assert pruned.pruned == built.kept and pruned.kept == () and pruned.photos == 1
-    assert list(rows(store)) == ["new/0.png"] and [path.name for path in (store / "features").iterdir()] == ["new"]
+    assert list(rows(store)) == ["new/0.png"] and len(list(store.glob("0*.safetensors"))) == 1
 
 
 def test_a_class_whose_folder_cannot_be_read_keeps_its_features(tmp_path, folder, network, monkeypatch):
     build_store(folder, tmp_path / "store", network, **QUIET)
-    before, listed = contents(tmp_path / "store"), listing.photos_in
+    before, listed = rows(tmp_path / "store"), by_class.photos_in
 
     def refuse(place):
-        if place.name == "nine":
+        if Path(place).name == "nine":
             raise UnseenError(f"{place}: cannot be read as a folder (Permission denied).")
         return listed(place)
 
-    monkeypatch.setattr(listing, "photos_in", refuse)
+    monkeypatch.setattr(by_class, "photos_in", refuse)
     built = build_store(folder, tmp_path / "store", network, prune=True, **QUIET)
     assert built.unlisted == ("nine",) and (built.photos, built.new) == (14, 0)
-    assert contents(tmp_path / "store") == before
+    assert rows(tmp_path / "store").keys() == before.keys()
+
+
+def test_damaged_features_of_a_class_without_photos_are_not_dropped_silently(tmp_path, folder, network):
+    store = tmp_path / "store"
+    build_store(folder, store, network, **QUIET)
+    next(store.glob("0*.safetensors")).write_bytes(b"?")
+    shutil.rmtree(folder / "nine")
+    with pytest.raises(UnseenError, match=r"features of 9 photos are damaged, and .* has no folder for their classes"):
+        build_store(folder, store, network, **QUIET)
+    assert build_store(folder, store, network, prune=True, **QUIET).pruned == ("nine",)
 
 
 # -- the real network ------------------------------------------------------------------------------------------------
@@ -208,7 +216,7 @@ def test_real_photos_through_the_real_network(tmp_path, shared_photos):
             os.symlink(photo, images / class_folder.name / photo.name)
     network = load_network()
     for precision in ("fp16", "fp32"):
-        built = build_store(images, tmp_path / precision, network, precision=precision, batch=16)
+        built = build_store(images, tmp_path / precision, network, precision=precision)
         assert (built.photos, built.unreadable) == (16, 0)
     half, single = (
         FeatureStore.open(tmp_path / precision).seen_matrix(network.class_ids) for precision in ("fp16", "fp32")
@@ -216,10 +224,11 @@ def test_real_photos_through_the_real_network(tmp_path, shared_photos):
     threads = torch.get_num_threads()
     torch.set_num_threads(3 - min(threads, 2))  # 1 if there were more, else 2
     try:
-        build_store(images, tmp_path / "other threads", network, precision="fp32", batch=4)
+        build_store(images, tmp_path / "other threads", network, precision="fp32", workers=3)
     finally:
         torch.set_num_threads(threads)
-    assert contents(tmp_path / "other threads") == contents(tmp_path / "fp32")  # nor do the batches matter
+    again = FeatureStore.open(tmp_path / "other threads").seen_matrix(network.class_ids)
+    np.testing.assert_array_equal(again.matrix, single.matrix)
     known = network.classifiers()
     answers = [np.argmax(part.matrix @ known[:, :-1].T + known[:, -1], axis=1) for part in (half, single)]
     np.testing.assert_array_equal(*answers)  # rounding features changes no answer

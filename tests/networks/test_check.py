@@ -14,7 +14,7 @@ from unseen.networks.check import check_photos, describe_check
 from unseen.networks.custom import from_module
 from unseen.networks.folders import check_folders
 from unseen.networks.linear import from_linear
-from unseen.photos.by_class import list_by_class, places
+from unseen.photos.by_class import list_by_class
 from unseen.photos.transforms import PhotoTransform
 from unseen.training.stage1 import train
 from unseen.util.errors import UnseenError
@@ -41,7 +41,7 @@ def photos(tmp_path_factory):
 
 def by_class(folder, folders=FOLDERS):
     listing = list_by_class(folder)
-    return {id: places(listing, name) for name, id in folders.items()}
+    return {id: [item.source for item in listing.items({name})] for name, id in folders.items()}
 
 
 def make_network(transform: PhotoTransform | None = None) -> Network:
@@ -68,7 +68,7 @@ def test_classes_in_a_wrong_order_are_warned_of(photos):
 
 def test_what_cannot_be_read_is_counted(photos, tmp_path):
     (tmp_path / "white").mkdir()
-    (tmp_path / "white" / "notes.txt").write_text("hello")
+    (tmp_path / "white" / "notes.jpg").write_text("hello")
     with pytest.raises(UnseenError, match="No photo of a class that the network knows can be read"):
         check_photos(make_network(HALF), by_class(tmp_path, {"white": "white"}))
     Image.new("RGB", (20, 20), "white").save(tmp_path / "white" / "1.png")

@@ -57,7 +57,12 @@ def test_find_photos(tmp_path, monkeypatch):
     assert find_photos("many/*") == [Path("many/a.png")]  # only files
     assert find_photos("odd[1].png") == [Path("odd[1].png")]  # a file of that very name
     assert find_photos("none.png") == [Path("none.png")]  # for the reader to report
-    (tmp_path / "empty").mkdir()
-    for place, reason in (("empty", "the folder contains no files"), ("*.bmp", r"\*\.bmp: no file matches")):
+    (tmp_path / "empty").mkdir(), (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "readme.txt").touch()
+    for place, reason in (
+        ("empty", "the folder contains no files"),
+        ("notes", "the folder contains no photos"),
+        ("*.bmp", r"\*\.bmp: no file matches"),
+    ):
         with pytest.raises(UnseenError, match=reason):
             find_photos(place)

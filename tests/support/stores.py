@@ -12,7 +12,7 @@ from unseen.networks.features import FeatureArrays, FeatureBatch
 from unseen.networks.store import FeatureStore
 from unseen.photos.transforms import PhotoTransform
 
-QUIET = {"workers": 0, "batch": 4}
+QUIET = {"workers": 1}
 
 
 def picture(path: Path, seed: int, size: tuple[int, int] = (30, 26), **options) -> Path:
@@ -20,11 +20,6 @@ def picture(path: Path, seed: int, size: tuple[int, int] = (30, 26), **options) 
     pixels = np.random.default_rng(seed).integers(0, 256, (*size, 3), dtype=np.uint8)
     Image.fromarray(pixels).save(path, **options)
     return path
-
-
-def contents(store: Path) -> dict[str, bytes]:
-    """Every file of a store, by its path."""
-    return {str(path.relative_to(store)): path.read_bytes() for path in sorted(store.rglob("*")) if path.is_file()}
 
 
 def rows(store: FeatureStore | Path, size: int = 1024) -> dict[str, np.ndarray]:
@@ -39,13 +34,13 @@ def rows(store: FeatureStore | Path, size: int = 1024) -> dict[str, np.ndarray]:
 
 
 def watch_reading(monkeypatch) -> list[str]:
-    read, whole = [], PhotoTransform.open
+    read, whole = [], PhotoTransform.open_array
 
     def watched(self, path):
         read.append("/".join(Path(path).parts[-2:]))
         return whole(self, path)
 
-    monkeypatch.setattr(PhotoTransform, "open", watched)
+    monkeypatch.setattr(PhotoTransform, "open_array", watched)
     return read
 
 

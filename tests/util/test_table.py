@@ -19,13 +19,13 @@ def folder(tmp_path):
         table.flush()
         table.add(Row("c", "1", "C", vector=np.array([5.0, 6.0], np.float32)))
         table.flush()
-        table.finish(["c", "a", "b"])
+        table.finish({"c": "C", "a": "A", "b": {"text": "\udce9"}}, {"rows": 3})
     return tmp_path / "t"
 
 
 def test_a_finished_table_has_its_rows_in_their_order(folder):
     table = read_table(folder, "numbers")
-    assert table.made_by == {"by": 1} and list(table.entries) == ["c", "a", "b"]
+    assert table.made_by == {"by": 1} and list(table.entries) == ["c", "a", "b"] and table.summary == {"rows": 3}
     assert table.records == ["C", "A", {"text": "\udce9"}] == list(table.read(table.entries))
     rows = table.vectors([table.entries[key] for key in "acb"])
     assert rows.tolist() == [[1, 2], [5, 6], [0, 0]] and rows.dtype == np.float32
@@ -33,12 +33,13 @@ def test_a_finished_table_has_its_rows_in_their_order(folder):
 
 def test_later_rows_count_and_parts_without_rows_go(folder):
     with open_table(folder, "numbers", "t") as table:
+        assert table.finished["a"] == "A"
         assert table.is_current("a", "1") and table.is_current("a", "") and not table.is_current("a", "2")
         assert table.is_current("b", "") and not table.is_current("b", "", retry=True) and not table.is_current("d", "")
         table.add(Row("c", "2", "new", vector=np.zeros(2, np.float32)))
         table.flush()
         assert read_table(folder, "numbers").records[0] == "C"  # readers have the table as it was
-        table.finish(["c"])
+        table.finish({"c": "new"}, None)
     assert read_table(folder, "numbers").records == ["new"]
     assert sorted(path.name for path in folder.glob("0*")) == ["000002.safetensors"]
 
@@ -51,6 +52,12 @@ def test_a_damaged_part_is_refused_by_readers_and_made_again_by_the_writer(folde
         table.vectors([table.entries["a"]])
     with open_table(folder, "numbers", "t") as table:
         assert list(table.entries) == ["c"] and table.made_by == {"by": 1}
+
+
+def test_parts_restore_a_damaged_manifest(folder):
+    (folder / "table.safetensors").write_bytes(b"?")
+    with open_table(folder, "numbers", "t") as table:
+        assert table.made_by == {"by": 1} and list(table.finished) == ["a", "b", "c"]
 
 
 def test_rows_are_kept_whatever_ends_the_work_and_there_is_one_writer(folder):

@@ -13,6 +13,7 @@ from unseen.answers.choice import ListScorer
 from unseen.answers.probability import LIKELY, SURE, NodeProbabilities, Verdict
 from unseen.answers.words import training_in_words, words_of
 from unseen.hierarchy.core import Hierarchy
+from unseen.photos.reading import Unreadable as Unreadable
 from unseen.util.errors import UnseenError
 
 if TYPE_CHECKING:
@@ -131,21 +132,6 @@ class Answer(Sequence[Label]):
             "calibrated": self.calibrated,
             **({} if self.none is None else {"none": self.none}),
         }
-
-
-@dataclass(frozen=True)
-class Unreadable:
-    """Stands in a list of answers for a photo that could not be read.
-
-    >>> answers = [Answer((), Verdict.unknown(2)), Unreadable("notes.txt", "is not a picture.")]
-    >>> [answer.photo for answer in answers if isinstance(answer, Unreadable)]
-    ['notes.txt']
-    """
-
-    photo: str  # its path; "photo 3" where the third of a list has none
-    why: str
-
-    to_dict = asdict
 
 
 # -- features -> answers ---------------------------------------------------------------------------------------------

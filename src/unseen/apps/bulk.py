@@ -132,8 +132,8 @@ class Labeller:
         return self._frame(rows)
 
     def answers(self, photos: Iterable[Source]) -> Iterator[Answer | Unreadable]:
-        """Answers one by one; always by the same arithmetic, however many photos there are."""
-        return self.model.stream(photos, self.k, **self.settings, even=True)
+        """Answers one by one."""
+        return self.model.stream(photos, self.k, **self.settings)
 
     def _frame(self, rows: list[list[Any]]) -> pandas.DataFrame:
         try:

@@ -19,14 +19,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import numpy as np
 
 from unseen.answers.ask import Ask, make_scorer
-from unseen.answers.photos import look_at
 from unseen.answers.prior import Prior
 from unseen.answers.probability import FLOOR, check_confidence
 from unseen.evaluation import metrics
 from unseen.evaluation.metrics import KS, SeenUnseenCurve
 from unseen.evaluation.table import FIRST, NEVER, RANKS, SWEEP, VERDICTS, RanksTable
 from unseen.naming.candidates import parse_candidates, resolve_candidates
-from unseen.networks.features import FeatureArrays, FeatureBatch, Features, check_matrix
+from unseen.networks.features import FeatureArrays, FeatureBatch, Features, check_matrix, read_features
 from unseen.networks.folders import check_source, match_folders, open_features
 from unseen.photos.reading import UnreadablePhoto
 from unseen.util.errors import UnseenError
@@ -328,7 +327,7 @@ def _as_features(x: Any, bundle: Bundle, network: Callable[[], Network]) -> np.n
     is_lists = isinstance(x, (list, tuple)) and bool(x) and isinstance(x[0], (list, tuple))
     if is_lists or (getattr(x, "ndim", 0) == 2 and kind in "fiu"):
         return check_matrix(x, width=bundle.network.num_features)
-    read = look_at(network(), list(x))
+    read = read_features(network(), list(x))
     for first in read.unreadable.values():
         raise UnreadablePhoto(first.photo, first.why)
     return read.matrix

@@ -1,25 +1,103 @@
-"""What evaluation, calibration and the methods ask of features, and features that come as arrays (.npy, .npz)."""
+"""Features of photos: THE loop photos -> features, what everybody asks of features, and features that come as arrays.
+
+Whoever needs features of photos, be it to classify, to teach, to evaluate or to keep them, takes `photo_features`.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Sized
 from copy import copy
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
+from unseen.photos.inputs import Item
+from unseen.photos.reading import Unreadable, UnreadablePhoto
 from unseen.util.arrays import load_numpy
+from unseen.util.devices import in_threads, is_cpu
 from unseen.util.errors import UnseenError
 from unseen.util.files import DAMAGE
+from unseen.util.run import progress
 
 if TYPE_CHECKING:
-    from unseen.networks.store import StoredRows
+    from unseen.networks.run import PhotoNetwork
 
+BATCH = 128  # photos that run together on a GPU
+P = TypeVar("P")
 FEATURES, LABELS = ("features", "x", "X"), ("labels", "classes", "y")  # names of arrays in .npz
 LARGEST = 1e15  # of a feature: scores, and the squares of features, must be finite in float32
+
+
+def photo_features(
+    network: PhotoNetwork, photos: Iterable[P], workers: int | None = None, batch: int | None = None
+) -> Iterator[tuple[P, np.ndarray | Unreadable]]:
+    """Each photo, in their order, with its features (D, float32) or why it could not be read.
+
+    Photos are sources or items of an input, any number of them: only a few are under way. On a CPU each thread takes
+    one photo after the other through the network, so that its features do not depend on the photos around it. On a
+    GPU the threads only read, and `batch` photos (128) run together.
+    """
+    if is_cpu(network.device):
+        yield from in_threads(lambda photo: _features_of(network, photo), photos, workers)
+        return
+    prepared = in_threads(lambda photo: _read(network, photo), photos, workers)
+    while some := list(islice(prepared, batch or BATCH)):
+        pixels = [result for _, result in some if not isinstance(result, Unreadable)]
+        features = iter(network.features_of(np.stack(pixels)) if pixels else ())
+        for photo, result in some:
+            yield photo, result if isinstance(result, Unreadable) else _finite(photo, next(features))
+
+
+def _features_of(network: PhotoNetwork, photo: Any) -> np.ndarray | Unreadable:
+    pixels = _read(network, photo)
+    return pixels if isinstance(pixels, Unreadable) else _finite(photo, network.features_of(pixels[None])[0])
+
+
+def _read(network: PhotoNetwork, photo: Any) -> np.ndarray | Unreadable:
+    """A photo's pixels as the network takes them."""
+    name = photo.name if isinstance(photo, Item) else ""
+    try:
+        return network.transform.open_array(photo.source if isinstance(photo, Item) else photo)
+    except UnreadablePhoto as error:
+        return Unreadable(name or error.name, error.why)
+    except Exception as error:  # one odd photo among millions must not end the work
+        return Unreadable(name or "the photo", f"cannot be prepared ({type(error).__name__}: {error}).")
+
+
+def _finite(photo: Any, features: np.ndarray) -> np.ndarray | Unreadable:
+    if np.isfinite(features).all():
+        return features
+    name = photo.name if isinstance(photo, Item) else "the photo"
+    return Unreadable(name, "the network's features of this photo are not finite")
+
+
+@dataclass(frozen=True)
+class PhotoFeatures:
+    """The features of a list of photos, without those that could not be read."""
+
+    matrix: np.ndarray  # n x D, float32: a row for each photo that could be read
+    unreadable: dict[int, Unreadable]  # the others, by their place in the list
+
+    def __len__(self) -> int:
+        return len(self.matrix) + len(self.unreadable)
+
+
+def read_features(network: PhotoNetwork, photos: Iterable[Any], show_progress: bool = False) -> PhotoFeatures:
+    """The features of all photos at once."""
+    rows, unreadable = [np.zeros((0, network.num_features), np.float32)], {}
+    count = len(photos) if isinstance(photos, Sized) else None
+    with progress("Looking at photos", count, enabled=show_progress) as bar:
+        for place, (_, result) in enumerate(photo_features(network, photos)):
+            if isinstance(result, Unreadable):
+                unreadable[place] = result
+            else:
+                rows.append(result[None])
+            bar.advance()
+    return PhotoFeatures(np.concatenate(rows), unreadable)
 
 
 class FeatureBatch(NamedTuple):
@@ -32,14 +110,13 @@ class FeatureBatch(NamedTuple):
 class SeenFeatures:
     """Features of photos of seen classes, for the methods that learn from photos."""
 
-    matrix: np.ndarray | StoredRows  # n x D, float32; a large one stays on disk: `matrix[rows]` reads these rows
+    matrix: np.ndarray  # n x D, float32
     labels: np.ndarray  # n, int64: the position of each photo's class in Problem.seen, or in `ids`
     ids: tuple[str, ...] | None = None  # instead of Problem.seen: AWA2's training classes are not all ImageNet's
 
     def only(self, chosen: np.ndarray, labels: np.ndarray) -> SeenFeatures:
         """The rows chosen by a mask, under new labels."""
-        rows = self.matrix[chosen] if isinstance(self.matrix, np.ndarray) else self.matrix.only(chosen)
-        return SeenFeatures(rows, labels, self.ids)
+        return SeenFeatures(self.matrix[chosen], labels, self.ids)
 
 
 @runtime_checkable

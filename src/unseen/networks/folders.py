@@ -5,6 +5,8 @@ Folders are named by a class's id, by a name that only one class has, or as in A
 
 from __future__ import annotations
 
+import hashlib
+import json
 import logging
 import os
 from collections.abc import Callable, Collection, Sequence
@@ -16,17 +18,18 @@ import numpy as np
 from unseen.data import AWA2_CLASSES as AWA2
 from unseen.hierarchy.core import Hierarchy
 from unseen.hierarchy.search import did_you_mean, match_names, near_ids
+from unseen.networks.build import build_store
 from unseen.networks.features import Features, is_array_file, read_arrays
-from unseen.networks.store import FORMAT, LISTING, FeatureStore, describe_network, digest
+from unseen.networks.store import FeatureStore, describe_network
 from unseen.photos import list_classes
 from unseen.photos.by_class import Listing, is_labelled_input, list_by_class
 from unseen.photos.inputs import is_url
 from unseen.util.errors import UnseenError
-from unseen.util.files import cache_folder, write_atomically
+from unseen.util.files import cache_folder
 from unseen.util.names import list_some
 
 if TYPE_CHECKING:
-    from unseen.networks.base import Network
+    from unseen.networks.run import PhotoNetwork
 
 logger = logging.getLogger(__name__)
 
@@ -93,7 +96,7 @@ def match_photos(
         place = photos_folder(source)
         return list_by_class(place), check_folders(place, hierarchy, wanted, what)
     listing = list_by_class(source)
-    names = listing.classes()
+    names = listing.classes
     matched = match_folders(names, hierarchy, wanted)
     if not matched:
         near = did_you_mean(near_ids(names, hierarchy))
@@ -105,16 +108,16 @@ def match_photos(
 
 def open_features(
     source: str | Path | Features,
-    network: Callable[[], Network],
+    network: Callable[[], PhotoNetwork],
     width: int | None = None,
     workers: int = 2,
     cache: Path | None = None,
 ) -> Features:
     """Features as they are, of a feature store, of a file of arrays with `width` features, of a folder of photos,
-    or of an input (`features.listing`).
+    or of an input (`photos.by_class`).
 
-    Those of photos are kept in a store in `cache`, so that only new photos are read. While the listing is the
-    same as when the store was made, nothing of it is read but the features. `network` is called only if needed.
+    Those of photos are kept in a store in `cache`, so that only new photos are read. `network` is called only if
+    needed.
     """
     if isinstance(source, Features):
         return source
@@ -126,22 +129,14 @@ def open_features(
     if not is_labelled_input(place) and not os.path.isdir(place):
         raise UnseenError(f"{place}: there is no such folder of photos or feature store")
     there = os.fspath(place) if is_url(os.fspath(place)) else os.path.realpath(place)
-    about = digest([FORMAT, there, describe_network(network())])
-    store = (cache or cache_folder() / "features") / about[:16]
+    about = json.dumps([there, describe_network(network())], sort_keys=True)
+    store = (cache or cache_folder() / "features") / hashlib.sha256(about.encode()).hexdigest()[:16]
     logger.info("features of %s are kept in %s", place, store)
-    photos = list_by_class(place)
-    listed, listing = store / LISTING, digest([(name, photos.sources(name)) for name in photos.classes()])
-    alone = os.environ.get("WORLD_SIZE", "1") == "1"  # processes that share the work must all do the same
-    current = alone and FeatureStore.is_store(store) and listed.is_file() and listed.read_text() == listing
-    if not current:
-        from unseen.networks.build import build_store  # with torch, which one photo may not need
-
-        build_store(place, store, network(), workers=workers, prune=True)
-        write_atomically(listed, listing.encode())
+    build_store(place, store, network(), workers=workers, prune=True)
     return FeatureStore.open(store, network())
 
 
-def open_stored(path: str | Path, checksum: str, network: Callable[[], Network]) -> Features:
+def open_stored(path: str | Path, checksum: str, network: Callable[[], PhotoNetwork]) -> Features:
     """A file of arrays, or a store of the network with this checksum, or of the one below it, which is then loaded."""
     if is_array_file(path):
         return read_arrays(path)
@@ -149,7 +144,9 @@ def open_stored(path: str | Path, checksum: str, network: Callable[[], Network])
     return store if store.network["checksum"] == checksum else FeatureStore.open(path, network())
 
 
-def read_named_rows(path: str | Path, checksum: str, network: Callable[[], Network]) -> tuple[list[str], np.ndarray]:
+def read_named_rows(
+    path: str | Path, checksum: str, network: Callable[[], PhotoNetwork]
+) -> tuple[list[str], np.ndarray]:
     """Names of the rows, and the rows (n x D), of a file of arrays or of a store of this network."""
     features = open_stored(path, checksum, network)
     batches = list(features.batches())

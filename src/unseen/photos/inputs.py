@@ -1,13 +1,13 @@
 """Where many photos lie: folders, globs, lists, parquet tables, tar shards and URLs. Each photo gets a name.
 
-    FOLDER, GLOB     the files there; parquet and tar files among them are opened
+    FOLDER, GLOB     the pictures there; parquet and tar files among them are opened
     LIST.txt         a path or URL a line; after a tab, its class
     TABLE.parquet    a column of paths, URLs or bytes (also Hugging Face's {bytes, path}); perhaps one of names, one of
                      classes
     SHARD.tar        webdataset's layout: KEY.jpg, perhaps with KEY.cls or KEY.json beside it, which says the class
     scheme://...     any of these, or a photo, where fsspec finds it: s3, gs, https, file, ...
 
-Only names and places are listed. `read_photo` takes the places as they are, in whatever process.
+Photos come in the order of the inputs. What a tar file or a table holds is read on the way.
 """
 
 from __future__ import annotations
@@ -16,20 +16,19 @@ import hashlib
 import json
 import os
 import tarfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from pathlib import Path
+from itertools import chain
 from typing import Any, BinaryIO, NamedTuple
 
-from unseen.photos.reading import Source, UnreadablePhoto, find_photos
+from unseen.photos.reading import PHOTO_ENDINGS, Source, UnreadablePhoto, find_photos
 from unseen.util.errors import UnseenError
 from unseen.util.names import list_some
 
-PHOTO_ENDINGS = {"jpg", "jpeg", "png", "webp", "bmp", "gif", "tif", "tiff", "ppm", "avif", "heic"}
 OPENED = (".parquet", ".tar")  # files that hold photos, wherever they are found; a .txt only if it is named
 LARGEST = 1 << 28  # bytes of a photo that is not a file
 SIDECAR = 1 << 16  # bytes of a record beside a photo
+TOO_LARGE = f"has more than the limit of {LARGEST:,} bytes."
 # Columns of a parquet file that are looked for, the first one first.
 PHOTOS = ("photo", "image", "path", "url", "file", "file_name", "filename", "uri", "bytes", "jpg", "png")
 NAMES = ("key", "__key__", "id", "name", "image_id")
@@ -40,8 +39,12 @@ class Item(NamedTuple):
     """A photo of an input."""
 
     name: str
-    source: Source  # a path, bytes, or an object with `read`, `name` and `version`
+    source: Source  # a path, an `AtUrl` or a `Content`
     label: str = ""  # its class, if the input says so
+
+    @property
+    def version(self) -> str:
+        return version_of(self.source)
 
 
 @dataclass(frozen=True)
@@ -49,67 +52,44 @@ class AtUrl:
     """A photo that fsspec reads."""
 
     name: str
-    version: str = ""
 
     def read(self) -> bytes:
         try:
             system, path = _file_system(self.name)
-            content = system.cat_file(path, end=LARGEST + 1)
+            as_stream = {"block_size": 0} if self.name.startswith("http") else {}  # a server may send without an end
+            with system.open(path, "rb", **as_stream) as file:
+                content = _read_all(file)
         except Exception as error:  # each protocol has its own
             raise UnreadablePhoto(self.name, f"cannot be fetched ({type(error).__name__}: {error}).") from None
         return _limited(self.name, content)
 
 
 @dataclass(frozen=True)
-class InTar:
-    """A photo in an uncompressed tar file: `size` bytes from `start`."""
+class Content:
+    """A photo in a tar file or a table, or the reason why it could not be read."""
 
     name: str
-    tar: str
-    start: int
-    size: int
+    place: str  # the file and where in it
     version: str
+    content: Any = None
+    why: str = ""
 
     def read(self) -> bytes:
-        if self.size > LARGEST:
-            return _limited(self.name, bytes(0), self.size)
-        try:
-            with _open(self.tar) as file:
-                file.seek(self.start)
-                content = file.read(self.size)
-        except Exception as error:  # each protocol has its own
-            raise UnreadablePhoto(self.name, f"cannot be read from {self.tar} ({error}).") from None
-        if len(content) < self.size:
-            raise UnreadablePhoto(self.name, "the tar file ends before the photo does.")
-        return content
-
-
-@dataclass(frozen=True)
-class InTable:
-    """A photo whose bytes are in a parquet file: a row of one of its groups of rows."""
-
-    name: str
-    table: str
-    column: str
-    group: int
-    row: int
-    version: str
-
-    def read(self) -> bytes:
-        try:
-            value = _read_group(self.table, self.version, self.column, self.group)[self.row].as_py()
-        except Exception as error:
-            raise UnreadablePhoto(self.name, f"cannot be read from {self.table} ({error}).") from None
-        value = value.get("bytes") if isinstance(value, dict) else value
-        if value is None:
-            raise UnreadablePhoto(self.name, "the table has no bytes for it.")
-        return _limited(self.name, value)
+        if self.why or not isinstance(self.content, bytes):
+            raise UnreadablePhoto(self.name, self.why or "the table has no bytes for it.")
+        return _limited(self.name, self.content)
 
 
 def list_inputs(
-    places: Iterable[str | os.PathLike[str]], column: str | None = None, key: str | None = None
-) -> list[Item]:
-    """The photos of all places, each name once. `column` and `key`: a parquet file's photos, and their names.
+    places: Iterable[str | os.PathLike[str]],
+    column: str | None = None,
+    key: str | None = None,
+    contents: bool = True,
+) -> list[Item] | Iterator[Item]:
+    """The photos of all places, each name once: a list, or a generator where tar files or tables must be read for it.
+
+    `column` and `key`: a parquet file's photos, and their names. `contents`: with what tar files and tables hold, and
+    not only names and classes.
 
     >>> from unseen.examples import photo
     >>> photo("lime").save("a.png")
@@ -117,33 +97,63 @@ def list_inputs(
     >>> [(item.name, item.label) for item in list_inputs(["list.txt"])]
     [('a.png', 'lime'), ('https://example.org/b.jpg', '')]
     """
-    items: dict[str, Item] = {}
-    for place in places:
-        for item in _reachable(place, _list(place, column, key)):
-            before = items.setdefault(item.name, item)
-            if before.source != item.source:
-                raise UnseenError(
-                    f"{item.name}: two different photos have this name. Names are the keys of the labels: "
-                    "choose another column for them (key), or label the inputs one by one."
-                )
-    return list(items.values())
+    files = [(os.fspath(place), path) for place in places for path in _find(os.fspath(place))]
+    opened = (_reachable(place, _open_place(place, path, column, key, contents)) for place, path in files)
+    items = _once(chain.from_iterable(opened))
+    return items if any(_suffix(path) in OPENED for _, path in files) else list(items)
 
 
-def _reachable(place: str | os.PathLike[str], items: Iterator[Item]) -> Iterator[Item]:
+def _once(items: Iterable[Item]) -> Iterator[Item]:
+    known: dict[str, Any] = {}
+    for item in items:
+        place = getattr(item.source, "place", item.source)
+        before = known.setdefault(item.name, place)
+        if before != place:
+            raise UnseenError(
+                f"{item.name}: two different photos have this name. Names are the keys of the labels: "
+                "choose another column for them (key), or label the inputs one by one."
+            )
+        if before is place:
+            yield item
+
+
+def _reachable(place: str, items: Iterator[Item]) -> Iterator[Item]:
     try:
         yield from items
     except UnseenError:
         raise
     except Exception as error:  # each protocol has its own
-        if is_url(os.fspath(place)):
+        if is_url(place):
             raise UnseenError(f"{place}: cannot be read ({type(error).__name__}: {error})") from None
         raise
+
+
+def several_photos(photos: Any) -> Iterable[Source] | None:
+    """What a user gives, as photos one by one: an iterable, an array or tensor of photos, a folder or an input; None
+    for a single photo."""
+    if isinstance(photos, (str, os.PathLike)):
+        several = is_glob(photos) or is_input(photos) or os.path.isdir(photos)
+        return _sources([photos]) if several else None
+    if hasattr(photos, "ndim"):
+        return list(photos) if photos.ndim == 4 else None
+    if (
+        isinstance(photos, (bytes, bytearray, memoryview))
+        or hasattr(photos, "read")
+        or not isinstance(photos, Iterable)
+    ):
+        return None
+    return photos if isinstance(photos, Sequence) else iter(photos)
+
+
+def _sources(places: list[Any]) -> Iterable[Source]:
+    items = list_inputs(places)
+    return [item.source for item in items] if isinstance(items, list) else (item.source for item in items)
 
 
 def is_input(place: Any) -> bool:
     """Whether this names a list, a table or shards, or lies elsewhere: not a local photo or a folder."""
     text = os.fspath(place) if isinstance(place, (str, os.PathLike)) else ""
-    return is_url(text) or Path(text).suffix.lower() in (".txt", *OPENED)
+    return is_url(text) or _suffix(text) in (".txt", *OPENED)
 
 
 def is_glob(place: str | os.PathLike[str]) -> bool:
@@ -168,20 +178,24 @@ def version_of(source: Source) -> str:
     return f"{status.st_size}-{status.st_mtime_ns}"
 
 
-def _list(place: str | os.PathLike[str], column: str | None, key: str | None) -> Iterator[Item]:
-    text = os.fspath(place)
-    paths = _find_urls(text) if is_url(text) else [str(path) for path in find_photos(place)]
-    alone = paths == [text] or (not is_url(text) and not os.path.isdir(text))
-    for path in paths:
-        suffix = os.path.splitext(path)[1].lower()
-        if suffix == ".parquet":
-            yield from _list_table(path, column, key)
-        elif suffix == ".tar":
-            yield from _list_tar(path)
-        elif suffix == ".txt" and alone:
-            yield from _list_lines(path)
-        else:
-            yield _item(path)
+def _suffix(path: str) -> str:
+    return os.path.splitext(path)[1].lower()
+
+
+def _find(place: str) -> list[str]:
+    return _find_urls(place) if is_url(place) else [str(path) for path in find_photos(place, OPENED)]
+
+
+def _open_place(place: str, path: str, column: str | None, key: str | None, contents: bool) -> Iterator[Item]:
+    """The photos of a file that was found at a place."""
+    if _suffix(path) == ".parquet":
+        yield from _read_table(path, column, key, contents)
+    elif _suffix(path) == ".tar":
+        yield from _read_tar(path, contents)
+    elif _suffix(path) == ".txt" and (path == place or is_glob(place)):
+        yield from _read_list(path)
+    else:
+        yield _item(path)
 
 
 def _item(path: str, name: str | None = None, label: str | None = None) -> Item:
@@ -190,7 +204,7 @@ def _item(path: str, name: str | None = None, label: str | None = None) -> Item:
     return Item(path if name is None else name, AtUrl(path) if is_url(path) else path, label)
 
 
-def _list_lines(path: str) -> Iterator[Item]:
+def _read_list(path: str) -> Iterator[Item]:
     with _open(path) as file:
         lines = file.read().decode("utf-8-sig", "surrogateescape").splitlines()
     if not any(lines):
@@ -201,14 +215,21 @@ def _list_lines(path: str) -> Iterator[Item]:
             yield _item(place, label=label.strip() if tab else None)
 
 
-def _list_tar(path: str) -> Iterator[Item]:
+def _read_tar(path: str, contents: bool) -> Iterator[Item]:
     photos, classes = read_shard(path)
     if not photos:
         raise UnseenError(f"{path}: holds no photo: names there must end in .{', .'.join(sorted(PHOTO_ENDINGS))}")
-    for key, (start, size, member, time) in photos.items():
-        name = f"{path}/{member}"
-        label = classes.get(key, os.path.basename(os.path.dirname(member)))
-        yield Item(name, InTar(name, path, start, size, f"{size}-{time}"), label)
+    with _open(path) as file:
+        for key, (start, size, member, time) in photos.items():
+            name, content, why = f"{path}/{member}", None, ""
+            if contents and size <= LARGEST:
+                file.seek(start)
+                content = file.read(size)
+                why = "" if len(content) == size else "the tar file ends before the photo does."
+            elif contents:
+                why = TOO_LARGE
+            label = classes.get(key, os.path.basename(os.path.dirname(member)))
+            yield Item(name, Content(name, name, f"{size}-{time}", content, why), label)
 
 
 def read_shard(path: str) -> tuple[dict[str, tuple[int, int, str, int]], dict[str, str]]:
@@ -249,36 +270,35 @@ def _class_in(content: bytes) -> str:
     return str(said) if isinstance(said, (str, int)) else ""
 
 
-def _list_table(path: str, column: str | None, key: str | None) -> Iterator[Item]:
+def _read_table(path: str, column: str | None, key: str | None, contents: bool) -> Iterator[Item]:
     from pyarrow import types
 
     with _open(path) as handle:
         file = _parquet(path, handle)
-        schema = file.schema_arrow
-        column = _column(path, schema.names, column, PHOTOS) or _only_column(path, schema.names)
-        key = _column(path, schema.names, key, NAMES)
-        label = _column(path, schema.names, None, CLASSES)
-        kind = schema.field(column).type
-        is_struct = types.is_struct(kind)
+        names, version = file.schema_arrow.names, version_of(path)
+        if len(set(names)) < len(names):
+            raise UnseenError(f"{path}: has several columns of one name: {list_some(sorted(names), 20)}")
+        column = _column(path, names, column, PHOTOS) or _only_column(path, names)
+        key, label = _column(path, names, key, NAMES), _column(path, names, None, CLASSES)
+        kind = file.schema_arrow.field(column).type
         is_text = types.is_string(kind) or types.is_large_string(kind)
-        if not (is_text or is_struct or types.is_binary(kind) or types.is_large_binary(kind)):
+        if not (is_text or types.is_struct(kind) or types.is_binary(kind) or types.is_large_binary(kind)):
             raise UnseenError(f"{path}: the column {column} must hold paths, URLs or bytes of photos, not {kind}")
-        inside = [f"{column}.path"] if is_struct and "path" in [field.name for field in kind] else []
-        wanted = [column] if is_text else inside
-        wanted += [name for name in dict.fromkeys((key, label)) if name and name not in wanted]
-        version, number = version_of(path), 0
-        for group in range(file.num_row_groups):
-            rows = file.read_row_group(group, columns=wanted).to_pylist() if wanted else []
-            for row in range(file.metadata.row_group(group).num_rows):
-                values = rows[row] if rows else {}
-                name = values.get(key) if key else None
-                known = None if label is None or values[label] is None else str(values[label])
-                if is_text:
-                    yield _item(str(values[column]), None if name is None else str(name), known)
-                else:
-                    name = f"{path}#{number}" if name is None else str(name)
-                    yield Item(name, InTable(name, path, column, group, row, version), known or "")
-                number += 1
+        named = [name for name in (key, label) if name]
+        for number, row in enumerate(_rows(file, [column, *named] if contents or is_text else named)):
+            name, known = (None if row.get(it) is None else str(row[it]) for it in (key, label))
+            if is_text and row[column] is not None:
+                yield _item(row[column], name, known)
+                continue
+            value, place = row.get(column), f"{path}#{number}"
+            content = value.get("bytes") if isinstance(value, dict) else value
+            yield Item(name or place, Content(name or place, place, version, content), known or "")
+
+
+def _rows(file: Any, columns: list[str]) -> Iterator[dict[str, Any]]:
+    """The rows of a parquet file, some of their columns; a few at a time, since each may hold a photo."""
+    for batch in file.iter_batches(64, columns=list(dict.fromkeys(columns))):
+        yield from batch.to_pylist() if columns else [{}] * batch.num_rows
 
 
 def _column(path: str, names: list[str], chosen: str | None, usual: tuple[str, ...]) -> str | None:
@@ -291,12 +311,6 @@ def _only_column(path: str, names: list[str]) -> str:
     if len(names) == 1:
         return names[0]
     raise UnseenError(f"{path}: say which column holds the photos (column): {list_some(names, 20)}")
-
-
-@lru_cache(maxsize=4)  # a group of rows is read once for all its photos
-def _read_group(table: str, version: str, column: str, group: int) -> Any:
-    with _open(table) as handle:
-        return _parquet(table, handle).read_row_group(group, columns=[column]).column(column)
 
 
 def _parquet(path: str, handle: BinaryIO) -> Any:
@@ -345,7 +359,15 @@ def _file_system(url: str) -> tuple[Any, str]:
         raise UnseenError(f"{url}: cannot be opened ({error})") from None
 
 
-def _limited(name: str, content: bytes, size: int = 0) -> bytes:
-    if max(len(content), size) > LARGEST:
-        raise UnreadablePhoto(name, f"has more than the limit of {LARGEST:,} bytes.")
+def _limited(name: str, content: bytes) -> bytes:
+    if len(content) > LARGEST:
+        raise UnreadablePhoto(name, TOO_LARGE)
     return content
+
+
+def _read_all(file: BinaryIO) -> bytes:
+    """What a stream gives, but never much more than the limit."""
+    content = bytearray()
+    while len(content) <= LARGEST and (block := file.read(min(1 << 20, LARGEST + 1 - len(content)))):
+        content += block
+    return bytes(content)

@@ -8,11 +8,13 @@ from __future__ import annotations
 import glob
 import hashlib
 import io
+import logging
 import os
 import stat
 import warnings
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 else:
     Source = Any
 
+logger = logging.getLogger(__name__)
 MAX_PIXELS = 178_956_970
 """The default limit of width x height: the number at which Pillow itself refuses a decompression bomb. 13,377 x 13,377
 pixels pass, 20,000 x 20,000 do not. Decoding a JPEG or PNG takes at most 12 bytes a pixel, 8 unless the photo must be
@@ -53,6 +56,10 @@ program draws (EPS, WMF), those with slow decoders in Python (DDS, QOI), those w
 pixels (JPEG 2000), icons, and rarities."""
 
 
+PHOTO_ENDINGS = {"jpg", "jpeg", "jfif", "png", "webp", "bmp", "gif", "tif", "tiff", "ppm", "avif", "heic", "heif"}
+"""What a file's name ends in if it is taken for a photo in a folder; a name without an ending may be one too."""
+
+
 class UnreadablePhoto(UnseenError):
     """A photo that cannot be read: the message begins with its name, `why` does not."""
 
@@ -62,6 +69,21 @@ class UnreadablePhoto(UnseenError):
 
     def __reduce__(self) -> tuple[Any, ...]:  # it may come from a worker process
         return type(self), (self.name, self.why)
+
+
+@dataclass(frozen=True)
+class Unreadable:
+    """Stands in a list of answers for a photo that could not be read.
+
+    >>> import unseen
+    >>> unseen.Unreadable("notes.txt", "is not a picture.").photo
+    'notes.txt'
+    """
+
+    photo: str  # its path; "the photo" where it has none
+    why: str
+
+    to_dict = asdict
 
 
 def read_photo(source: Source, max_pixels: int = MAX_PIXELS, short_side: int | None = None) -> Image.Image:
@@ -254,23 +276,42 @@ class Photo(NamedTuple):
     path: Path
 
 
-def find_photos(place: str | os.PathLike[str]) -> list[Path]:
-    """The photos that a user names: all files below a folder but hidden ones, all that match a glob, or one file.
+def find_photos(place: str | os.PathLike[str], also: Collection[str] = ()) -> list[Path]:
+    """The photos that a user names: all pictures below a folder, all files that match a glob, or one file. Files with
+    an ending in `also` count as pictures.
 
     A single file need not exist: reading it says what is wrong.
     """
     text, path = os.fspath(place), Path(place)
     if path.is_dir():
-        files, problem = sorted(path.rglob("*")), "the folder contains no files"
+        files = sorted(path.rglob("*"))
         files = [file for file in files if file.is_file() and not file.name.startswith(".")]
+        photos = [file for file in files if may_be_photo(file.name) or file.suffix.lower() in also]
+        _tell_of_others(text, len(files) - len(photos))
+        problem = "the folder contains no photos" if files else "the folder contains no files"
     elif any(sign in text for sign in "*?[") and not path.exists():
-        files, problem = [Path(file) for file in sorted(glob.glob(text, recursive=True))], "no file matches"
-        files = [file for file in files if file.is_file()]
+        photos, problem = [Path(file) for file in sorted(glob.glob(text, recursive=True))], "no file matches"
+        photos = [file for file in photos if file.is_file()]
     else:
         return [path]
-    if not files:
+    if not photos:
         raise UnseenError(f"{text}: {problem}")
-    return files
+    return photos
+
+
+def may_be_photo(name: str) -> bool:
+    """Whether a file in a folder is taken for a photo: notes and records of other programs are passed over.
+
+    >>> [name for name in ("a.JPG", "readme.txt", "scan_17", "labels.json") if may_be_photo(name)]
+    ['a.JPG', 'scan_17']
+    """
+    ending = os.path.splitext(name)[1][1:].lower()
+    return not ending or ending in PHOTO_ENDINGS
+
+
+def _tell_of_others(folder: str, others: int) -> None:
+    if others:
+        logger.info("%s: %d file%s passed over: not pictures by their names", folder, others, "s" * (others > 1))
 
 
 def list_classes(folder: str | os.PathLike[str]) -> list[str]:
@@ -284,8 +325,8 @@ def list_classes(folder: str | os.PathLike[str]) -> list[str]:
 def list_photos(folder: str | os.PathLike[str], classes: Collection[str] | None = None) -> Iterator[Photo]:
     """All photos `folder/<class id>/<photo>`, sorted by class id and name; of `classes` only, if given.
 
-    Every file counts as a photo, whatever its suffix, and so does a broken link: `read_photo` reports what it cannot
-    read. Hidden files, and folders within a class folder, are left out. Names are read one class at a time.
+    A broken link counts as a photo: `read_photo` reports what it cannot read. Hidden files, files that are no pictures
+    by their names, and folders within a class folder are left out. Names are read one class at a time.
     """
     names = [name for name in list_classes(folder) if classes is None or name in classes]
     return (Photo(name, Path(folder, name, file)) for name in names for file in photos_in(Path(folder, name)))
@@ -293,7 +334,10 @@ def list_photos(folder: str | os.PathLike[str], classes: Collection[str] | None 
 
 def photos_in(class_folder: str | os.PathLike[str]) -> list[str]:
     """The names of the photos in one class folder, sorted; by the rule of `list_photos`."""
-    return _names(class_folder, folders=False)
+    names = _names(class_folder, folders=False)
+    photos = [name for name in names if may_be_photo(name)]
+    _tell_of_others(os.fspath(class_folder), len(names) - len(photos))
+    return photos
 
 
 def _names(folder: str | os.PathLike[str], folders: bool) -> list[str]:

@@ -7,11 +7,12 @@ import os
 import platform
 import shutil
 import sys
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sized
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from unseen.util.errors import UnseenError
 from unseen.util.names import first_line
@@ -20,6 +21,8 @@ try:
     import resource
 except ImportError:  # Windows
     resource = None
+
+T, R = TypeVar("T"), TypeVar("R")
 
 if TYPE_CHECKING:  # commands that start quickly import this module too
     import torch
@@ -92,6 +95,31 @@ def separate_threads(count: int) -> Iterator[ThreadPoolExecutor]:
             yield pool
         finally:
             torch.set_num_threads(torch.get_num_threads())
+
+
+def in_threads(work: Callable[[T], R], items: Iterable[T], threads: int | None = None) -> Iterator[tuple[T, R]]:
+    """Each item, in their order, with what `work` makes of it in a thread; by default a thread a CPU.
+
+    Only a few items are under way, however many there are: they may come from a generator.
+    """
+    threads = max(1, threads) if threads is not None else cpu_count()
+    if isinstance(items, Sized) and len(items) < 2:  # all CPUs share each operation
+        yield from ((item, work(item)) for item in items)
+        return
+    waiting: deque[tuple[T, Future[R]]] = deque()
+    with separate_threads(threads) as pool:
+        try:
+            for item in items:
+                waiting.append((item, pool.submit(work, item)))
+                if len(waiting) > 2 * threads:
+                    done, result = waiting.popleft()
+                    yield done, result.result()
+            while waiting:
+                done, result = waiting.popleft()
+                yield done, result.result()
+        finally:  # nobody waits for items that were not begun when an error or Ctrl-C came
+            for _, future in waiting:
+                future.cancel()
 
 
 def peak_memory_mb() -> float | None:

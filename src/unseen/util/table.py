@@ -13,7 +13,7 @@ table see the rows that it had when they opened it, while another process adds t
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -56,7 +56,9 @@ class Table:
         self.folder, self.kind = folder, kind
         self.made_by: Any = None  # JSON that the writer chose; None for a new table
         self.entries: dict[str, Entry] = {}
-        self.records: list[Any] = []  # of a finished table, in the order of `entries`
+        self.records: list[Any] = []  # of a table that `read_table` opened, in the order of `entries`
+        self.finished: dict[str, Any] = {}  # key -> record when it was last finished, of one that is open for writing
+        self.summary: Any = None  # JSON that `finish` was given
         self._unwritten: list[Row] = []
         self._written_at, self._next = time.monotonic(), 0
         self._mapped: dict[int, np.ndarray] = {}  # vectors of parts
@@ -93,16 +95,15 @@ class Table:
         else:
             arrays = {}
         columns = {name: [getattr(row, name) for row in rows] for name in ("key", "version", "record", "why")}
-        write_arrays(self._path(self._next), self.kind, arrays, columns)
+        write_arrays(self._path(self._next), self.kind, arrays, {"made_by": self.made_by, **columns})
         self._index(self._next, columns)
         self._next += 1
 
-    def finish(self, keys: Iterable[str]) -> None:
+    def finish(self, records: Mapping[str, Any], summary: Any) -> None:
         """Say in the manifest which rows the table has, in their order, and delete the parts that it needs no more."""
-        keys = list(keys)
-        entries = [self.entries[key] for key in keys]
+        entries = [self.entries[key] for key in records]
         places = {name: np.array([getattr(entry, name) for entry in entries], np.int64) for name in ("part", "row")}
-        about = {"made_by": self.made_by, "key": keys, "record": list(self.read(keys))}
+        about = {"made_by": self.made_by, "summary": summary, "key": list(records), "record": list(records.values())}
         about |= {name: [getattr(entry, name) for entry in entries] for name in ("version", "why")}
         write_arrays(self.folder / MANIFEST, self.kind, places, about)
         needed = {entry.part for entry in entries}
@@ -168,16 +169,17 @@ class Table:
             try:
                 columns, _ = read_arrays(self._path(number), self.kind, map_from=0)
             except PermissionError:
-                raise UnseenError(f"{self._path(number)}: permission denied.") from None
+                raise
             except DAMAGE:
                 continue
+            self.made_by = self.made_by or columns["made_by"]
             self._index(number, columns)
 
     def _load_manifest(self) -> None:
         about, places = read_arrays(self.folder / MANIFEST, self.kind)
         self.made_by = about["made_by"]
         if "key" in about:
-            self.records = about["record"]
+            self.summary, self.records = about["summary"], about["record"]
             facts = zip(places["part"].tolist(), places["row"].tolist(), about["version"], about["why"], strict=True)
             self.entries = dict(zip(about["key"], map(Entry._make, facts), strict=True))
 
@@ -197,12 +199,14 @@ def open_table(folder: Path, kind: str, name: str) -> Iterator[Table]:
         if (folder / MANIFEST).exists():
             try:
                 table._load_manifest()
-            except PermissionError:
-                raise UnseenError(f"{folder / MANIFEST}: permission denied.") from None
-            except DAMAGE:
-                raise UnseenError(f"{folder / MANIFEST}: is damaged. Delete {folder} and run it again.") from None
-            table.entries.clear()
-            table._load_parts()
+                table.finished = dict(zip(table.entries, table.records, strict=True))
+                table.entries.clear()
+                table._load_parts()
+            except PermissionError as error:
+                raise UnseenError(f"{error.filename}: permission denied.") from None
+            except DAMAGE:  # of the manifest: the parts know enough
+                table._load_parts()
+                table.finished = dict(zip(table.entries, table.read(table.entries), strict=True))
         try:
             yield table
         finally:

@@ -119,22 +119,22 @@ def test_labels_in_a_file(here, unseen):
     Path("many/deep").mkdir(parents=True)
     for seed in range(3):
         small_photo(seed).save(f"many/deep/{seed}.png")
-    Path("many/notes.txt").write_text("no photo")
+    Path("many/notes.jpg").write_text("no photo")
     done = unseen("classify", "many", "many/deep/0.png", "--out", "many/labels.csv", *BUNDLE, "-k", 2, "--json")
     assert done.code == 3, done.err
     assert set(done.json) == {"out", "labelled", "already", "again", "unreadable", "seconds", "photos_per_s"}
     assert (done.json["labelled"], done.json["already"]) == (3, 0)
-    assert [item["photo"] for item in done.json["unreadable"]] == ["many/notes.txt"]
-    assert done.err.count("many/notes.txt") == 1
+    assert [item["photo"] for item in done.json["unreadable"]] == ["many/notes.jpg"]
+    assert done.err.count("many/notes.jpg") == 1
     lines = Path("many/labels.csv").read_text().splitlines()
     assert [line.partition(",")[0] for line in lines] == [
         "photo",
         *(f"many/deep/{seed}.png" for seed in range(3)),
-        "many/notes.txt",
+        "many/notes.jpg",
     ]
     small_photo(3).save("many/deep/3.png")
     done = unseen("classify", "many", "--out", "many/labels.csv", *BUNDLE, "-k", 2)
     assert done.code == 3 and "1 photos labelled in many/labels.csv, 3 were there" in " ".join(done.out.split())
     assert Path("many/labels.csv").read_text().splitlines()[:4] == lines[:4]
-    assert "labelled again, since they had changed or could not be read: many/notes.txt" in done.err
+    assert "labelled again, since they had changed or could not be read: many/notes.jpg" in done.err
     assert done.out.count("many/labels.csv") == 1 and "many/deep" not in done.out

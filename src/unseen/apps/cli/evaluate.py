@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -149,8 +150,8 @@ def features(
     network: options.NetworkSettings,
     bundle: Annotated[Path | None, Option(help="Use the network of this bundle, finetuned or not.")] = None,
     precision: Annotated[str | None, Option(help="fp16 (the default of a new store) or fp32.")] = None,
-    workers: Annotated[int | None, Option(min=0, help="Processes that read photos; by default up to 8.")] = None,
-    batch: Annotated[int | None, Option(min=1, help="Photos in a run; by default 16, on a GPU 128.")] = None,
+    workers: Annotated[int | None, Option(min=0, help="Threads that read photos; by default one a CPU.")] = None,
+    batch: Annotated[int | None, Option(min=1, help="Photos in a run on a GPU; by default 128.")] = None,
     retry_unreadable: Annotated[bool, Option("--retry-unreadable", help="Retry the unreadable files.")] = False,
     trust_code: options.TrustCode = False,
     prune: Annotated[bool, Option("--prune", help="Drop classes that have no folder in --photos.")] = False,
@@ -164,28 +165,19 @@ def features(
     """
     from unseen.model import load
     from unseen.networks import build_store
-    from unseen.util.processes import Processes
+    from unseen.util.devices import choose_device
 
     if bundle and (network.classes or network.layer or network.weights or network.transform):
         beside = "--classes, --layer, --weights and --transform"
         raise UnseenError(f"--bundle already says which network to use, and how: omit {beside}.")
-    with Processes(device) as processes:
-        if bundle is None:
-            chosen = network.load()
-            chosen = chosen if chosen.device is None else chosen.to(processes.device)
-        else:
-            chosen = load(bundle, device=str(processes.device), trust_code=trust_code).network
-        built = build_store(
-            photos,
-            out,
-            chosen,
-            precision=precision,
-            batch=batch,
-            workers=workers,
-            retry_unreadable=retry_unreadable,
-            prune=prune,
-        )
-    if processes.rank > 0:  # of torchrun's processes one speaks
+    if bundle is not None:
+        chosen = load(bundle, device=device, trust_code=trust_code).network
+    else:
+        chosen = network.load()
+        chosen = chosen if chosen.device is None else chosen.to(choose_device(device))
+    how = {"precision": precision, "batch": batch, "workers": workers, "prune": prune}
+    built = build_store(photos, out, chosen, retry_unreadable=retry_unreadable, **how)
+    if os.environ.get("RANK", "0") != "0":  # of torchrun's processes one speaks
         return
     if built.unreadable:
         tell(f"{built.unreadable:,} files could not be read: {out / 'unreadable.jsonl'} says which and why.")

@@ -10,12 +10,12 @@ from typing import Annotated, Any
 import typer
 from typer import Argument, Option
 
-from unseen.answers.photos import PhotosByClass, read_by_class, read_one_class
 from unseen.apps.cli import options
 from unseen.apps.cli.app import JsonFlag, command
 from unseen.apps.cli.output import emit, stderr, stdout
 from unseen.bundle import Bundle, grow
 from unseen.bundle import teach as teaching
+from unseen.bundle.teaching_photos import PhotosByClass, read_by_class, read_one_class
 from unseen.hierarchy.core import Node
 from unseen.hierarchy.files import read_additions
 from unseen.model import load

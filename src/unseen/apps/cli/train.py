@@ -17,7 +17,6 @@ from unseen.hierarchy.core import Hierarchy
 from unseen.methods import make_method, method_names
 from unseen.model import load
 from unseen.networks.folders import match_photos
-from unseen.photos.by_class import places
 from unseen.training.settings import CalibrateSettings, FinetuneSettings, TrainSettings
 from unseen.util.errors import UnseenError
 from unseen.util.run import Run
@@ -74,12 +73,14 @@ def train(
 
 def _check(network: Network, photos: str, hierarchy: Hierarchy) -> dict[str, Any]:
     """The network's accuracy on a sample of photos, reported on standard error."""
-    from unseen.networks.check import check_photos, describe_check  # with torch
+    from unseen.networks.check import MAX_PHOTOS, check_photos, describe_check  # with torch
 
     listing, matched = match_photos(photos, hierarchy, set(network.class_ids), "the network's classes")
     by_class: dict[str, list[Any]] = {}
-    for name, id in matched.items():
-        by_class.setdefault(id, []).extend(places(listing, name))
+    for item in listing.items(matched):
+        some = by_class.setdefault(matched[item.label], [])
+        if len(some) < MAX_PHOTOS:  # what a tar file holds need not fit memory
+            some.append(item.source)
     check = check_photos(network, by_class)
     for line in describe_check(check):
         stderr.print(line)
