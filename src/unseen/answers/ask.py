@@ -11,12 +11,10 @@ from unseen.answers.probability import CONFIDENCE
 from unseen.answers.scores import Scorer
 from unseen.naming.candidates import HELP, resolve_candidates
 from unseen.util.errors import UnseenError
-from unseen.util.settings import AT_LEAST_1, Limit, check_settings
+from unseen.util.settings import AT_LEAST_1, SHARE, check_settings
 
 if TYPE_CHECKING:
     from unseen.bundle import Bundle
-
-SHARE = Limit("between 0 and 1, such as 0.9", lambda value: 0 < value < 1)
 
 
 @dataclass(frozen=True)

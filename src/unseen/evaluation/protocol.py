@@ -14,13 +14,13 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, cast
 
 import numpy as np
 
 from unseen.answers.ask import Ask, make_scorer
 from unseen.answers.prior import Prior
-from unseen.answers.probability import FLOOR, check_confidence
+from unseen.answers.probability import CONFIDENCE, FLOOR
 from unseen.evaluation import metrics
 from unseen.evaluation.metrics import KS, SeenUnseenCurve
 from unseen.evaluation.table import FIRST, NEVER, RANKS, SWEEP, VERDICTS, RanksTable
@@ -30,6 +30,7 @@ from unseen.networks.folders import check_source, match_folders, open_features
 from unseen.photos.reading import UnreadablePhoto
 from unseen.util.errors import UnseenError
 from unseen.util.names import list_some
+from unseen.util.settings import AT_LEAST_1, SHARE, check_settings
 
 if TYPE_CHECKING:
     from unseen.bundle import Bundle
@@ -37,37 +38,37 @@ if TYPE_CHECKING:
     from unseen.util.processes import Processes
 
 BATCH = 1024  # photos
-SHARE = 4 * BATCH  # photos that a process takes at a time
+TAKEN = 4 * BATCH  # photos that a process takes at a time
 BLOCK = 256  # photos whose probabilities are held at a time
-PHOTOS_OF = ("auto", "unseen", "seen", "both")
 logger = logging.getLogger(__name__)
 Photos: TypeAlias = str | Path | Features
 Labelled: TypeAlias = tuple[Any, Sequence[Any]]  # features or photos, and their classes
 
 
 @dataclass(frozen=True)
-class Settings:
-    """How `evaluate` ranks and counts.
+class EvaluateSettings:
+    """How `evaluate` ranks and counts: by probability if the bundle is calibrated, else by score.
 
-    Classes are ranked by probability if the bundle is calibrated, else by score. `photos_of` says which photos count
-    where seen classes were added to the list: `unseen`, `seen`, `both`; `auto`: in each folder those of the list, and
-    those of seen classes only where it has no others.
+    Args:
+        with_seen: Let the seen classes compete too (+1K).
+        photos_of: Which photos count where seen classes were added to the list: unseen, seen, both; auto: in each
+            folder those of the list, and those of seen classes only where it has no others.
+        ties: realistic, optimistic or pessimistic (the authors' way); see `unseen.evaluation.metrics`.
+        ks: The k of Hit@k.
+        confidence: How often a verdict must be right: 0.9 is 9 times in 10. None: no verdicts, which is faster.
+        prior: common (unseen classes with common names are more probable), uniform, or a file of weights:
+            name,weight.
     """
 
-    with_seen: bool = False  # let the seen classes compete too
-    ties: str = "realistic"  # or optimistic, pessimistic; see `unseen.evaluation.metrics`
-    ks: Sequence[int] = KS  # of Hit@k
-    photos_of: str = "auto"
-    confidence: float | None = 0.9  # of verdicts; None: no verdicts, which is faster
-    photo_names: bool = True  # keep them in the table
-    prior: Any = "uniform"  # or common, a file, weights: see `unseen.answers.prior`
+    with_seen: bool = False
+    photos_of: Literal["auto", "unseen", "seen", "both"] = "auto"
+    ties: Literal["realistic", "optimistic", "pessimistic"] = "realistic"
+    ks: Annotated[list[int], AT_LEAST_1] = field(default_factory=lambda: list(KS))
+    confidence: Annotated[float | None, SHARE] = CONFIDENCE
+    prior: Any = "uniform"
 
     def __post_init__(self) -> None:
-        if self.photos_of not in PHOTOS_OF:
-            names = f"{', '.join(PHOTOS_OF[:-1])} or {PHOTOS_OF[-1]}"
-            raise UnseenError(f"photos_of must be {names}, not {self.photos_of!r}")
-        if self.confidence is not None:
-            check_confidence(self.confidence)
+        check_settings("evaluation", self)
 
 
 @dataclass(frozen=True)
@@ -115,11 +116,7 @@ def evaluate(
     bundle: Bundle,
     photos: Photos | Sequence[Photos] | Labelled,
     candidates: str | Sequence[str] = "unseen",
-    *,
-    network: Callable[[], Network] | None = None,
-    workers: int = 2,
-    processes: Processes | None = None,
-    **settings: Any,
+    **options: Any,
 ) -> Evaluation:
     """Rank the true class of every photo in one or more folders (or feature stores) among the candidates.
 
@@ -129,10 +126,7 @@ def evaluate(
             class of each by id or name. Only those of candidates count. AWA2 may be given as it is distributed, with
             folders such as blue+whale.
         candidates: Ids, or the name of a list such as unseen, seen or hops:2; see `unseen.naming.candidates`.
-        network: Returns the bundle's network, if photos must be read; by default the bundle loads it.
-        workers: Processes that read photos.
-        processes: Those of torchrun, to share the photos among them; all return the same.
-        settings: Those of `Settings`.
+        **options: Those of `evaluate_lists` and of `EvaluateSettings`.
 
     >>> from pathlib import Path
     >>> from unseen.examples import fruits, photo
@@ -143,7 +137,6 @@ def evaluate(
     >>> result.image, result.table["greater"].tolist()
     ({'hit@1': 100.0, 'hit@2': 100.0}, [0, 0])
     """
-    options: dict[str, Any] = {"network": network, "workers": workers, "processes": processes, **settings}
     return evaluate_lists(bundle, photos, [candidates], **options)[0]
 
 
@@ -151,14 +144,26 @@ def evaluate_lists(
     bundle: Bundle,
     photos: Photos | Sequence[Photos] | Labelled,
     lists: Sequence[str | Sequence[str]],
+    settings: EvaluateSettings | None = None,
     *,
     network: Callable[[], Network] | None = None,
     workers: int = 2,
     processes: Processes | None = None,
-    **settings: Any,
+    photo_names: bool = True,
+    **options: Any,
 ) -> list[Evaluation]:
-    """`evaluate` over several lists of candidates, for which the features are read once."""
-    chosen, network = Settings(**settings), cache(network or bundle.load_network)
+    """`evaluate` over several lists of candidates, for which the features are read once.
+
+    Args:
+        bundle, photos: As for `evaluate`.
+        lists: Candidates, several times.
+        settings: How to rank and count; or its fields as `options`.
+        network: Returns the bundle's network, if photos must be read; by default the bundle loads it.
+        workers: Processes that read photos.
+        processes: Those of torchrun, to share the photos among them; all return the same.
+        photo_names: Keep them in the table.
+    """
+    chosen, network = settings or EvaluateSettings(**options), cache(network or bundle.load_network)
     if isinstance(photos, tuple) and len(photos) == 2 and not isinstance(photos[0], (str, Path, Features)):
         x, y = cast(Labelled, photos)
         photos = FeatureArrays(_as_features(x, bundle, network), y)
@@ -167,7 +172,10 @@ def evaluate_lists(
         raise UnseenError("photos are a folder, a list, a feature store and the like, several of these, or (x, y)")
     _refuse_twice(sources)
     with_folder = [_name_folder(bundle, network, candidates, sources, workers) for candidates in lists]
-    rankings = [_Ranking(bundle, candidates, chosen, name) for candidates, name in zip(with_folder, lists, strict=True)]
+    rankings = [
+        _Ranking(bundle, candidates, chosen, name, photo_names)
+        for candidates, name in zip(with_folder, lists, strict=True)
+    ]
     stores = _open(bundle, network, sources, rankings, workers)
     for number, store in enumerate(stores):
         counted = [ranking.choose(store.classes()) for ranking in rankings]
@@ -185,8 +193,11 @@ def evaluate_lists(
 class _Ranking:
     """The ranks of photos over one list of candidates."""
 
-    def __init__(self, bundle: Bundle, candidates: str | Sequence[str], settings: Settings, name: str | Sequence[str]):
-        self.bundle, self.candidates, self.settings = bundle, name, settings
+    def __init__(
+        self, bundle: Bundle, candidates: str | Sequence[str], settings: EvaluateSettings, name: str | Sequence[str],
+        photo_names: bool,
+    ):  # fmt: skip
+        self.bundle, self.candidates, self.settings, self.photo_names = bundle, name, settings, photo_names
         self.prior = Prior.read(settings.prior, bundle.hierarchy)
         self.scorer = make_scorer(bundle, Ask(candidates=candidates, prior=self.prior), settings.with_seen)
         rows = self.scorer.rows
@@ -230,7 +241,7 @@ class _Ranking:
             for start in range(0, len(rows), BLOCK):
                 block = slice(start, start + BLOCK)
                 self._add_verdicts(self.relations, rows[block], features[block])
-        self.parts.append((place, rows, [batch.paths[i] for i in kept] if self.settings.photo_names else []))
+        self.parts.append((place, rows, [batch.paths[i] for i in kept] if self.photo_names else []))
 
     def _add_verdicts(self, relations: metrics.Relations, rows: np.ndarray, features: np.ndarray) -> None:
         scorer, confidence = self.scorer, self.settings.confidence
@@ -357,10 +368,10 @@ def _read(store: Features, wanted: Collection[str], processes: Processes | None)
 
 
 def _shares(photos: dict[str, int], wanted: Collection[str]) -> list[set[str]]:
-    """Classes in their order, about SHARE photos at a time: the same batches for any number of processes."""
+    """Classes in their order, about TAKEN photos at a time: the same batches for any number of processes."""
     shares, total = defaultdict(set), 0
     for id in [id for id, count in photos.items() if count and id in wanted]:
-        shares[total // SHARE].add(id)
+        shares[total // TAKEN].add(id)
         total += photos[id]
     return list(shares.values())
 

@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from unseen.util.errors import UnseenError
-from unseen.util.settings import AT_LEAST_1, BELOW_1, NOT_NEGATIVE, POINTS, POSITIVE, Limit, check_settings
-
-SHARE = Limit("greater than 0 and less than 1", lambda value: 0 < value < 1)
+from unseen.util.settings import AT_LEAST_1, BELOW_1, NOT_NEGATIVE, POINTS, POSITIVE, SHARE, check_settings
 
 
 @dataclass(frozen=True)

@@ -26,16 +26,15 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
 from typer import Option
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from unseen import __version__
-from unseen.apps.cli.output import emit, print_error, print_facts, show_log, stderr
+from unseen.apps.cli.output import emit, print_error, show_log, stderr
 from unseen.util.devices import quick_start
 from unseen.util.errors import UnseenError
-from unseen.util.safe_text import SafeConsole, visible
+from unseen.util.safe_text import visible
 from unseen.util.settings import Setting, list_settings
 
 if sys.version_info >= (3, 11):
@@ -45,7 +44,7 @@ else:
 
 # Command -> its module and its line in --help, in the order of --help. A module is imported when its command is run.
 COMMANDS = {
-    "demo": (".classify", "See it work: predict 21,842 classifiers, check them, and label sample photos."),
+    "demo": (".demo", "See it work: predict 21,842 classifiers, check them, and label sample photos."),
     "classify": (".classify", "Label photos with any class, seen or unseen."),
     "expect": (".classify", "Estimate how often a list of names will be answered rightly, without photos."),
     "serve": (".serve", "Open a local web page: drop photos, compare bundles, add classes."),
@@ -252,29 +251,3 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # whatever a file is called, its name can be shown
     app()
-
-
-# -- until every command has moved to `output` ---------------------------------------------------------------------
-
-
-stdout = SafeConsole(emoji=False)
-
-
-def say(message: str) -> None:
-    SafeConsole(stderr=True, emoji=False, soft_wrap=True).print(message, highlight=False)
-
-
-def escaped(name: Any) -> str:
-    return escape(str(name))
-
-
-def show_line(text: str) -> None:
-    stdout.print(text, soft_wrap=True)
-
-
-def show_facts(title: Any, facts: dict[str, str]) -> None:
-    print_facts(title, facts)
-
-
-def tell(message: str) -> None:
-    stderr.print(message)

@@ -1,36 +1,35 @@
-"""`unseen classify` and `unseen demo`: labels for photos, and why."""
+"""`unseen classify` and `unseen expect`: labels for photos, and why; what to expect of a list."""
 
 from __future__ import annotations
 
 import os
 import sys
-import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 from typer import Argument, Option
 
+from unseen.answers.answer import Answer, Unreadable, support_in_words
 from unseen.answers.ask import Ask
+from unseen.answers.choice import expect as expect_list
+from unseen.answers.explain import Explanation
 from unseen.answers.prior import Prior
+from unseen.answers.probability import Verdict
+from unseen.answers.words import LEVELS, training_in_words
+from unseen.apps.bulk import check_format, label_photos
 from unseen.apps.cli import options
-from unseen.apps.cli.app import JsonFlag, command, emit, escaped, say, stdout, tell
+from unseen.apps.cli.app import JsonFlag, command
+from unseen.apps.cli.output import emit, print_table, stderr, stdout
+from unseen.model import Model, load
+from unseen.networks.folders import read_named_rows
+from unseen.photos.inputs import Item, list_inputs
+from unseen.photos.reading import Source
 from unseen.util.devices import quick_start
 from unseen.util.errors import UnseenError
 from unseen.util.names import list_some
-
-if TYPE_CHECKING:
-    from unseen.answers.answer import Answer
-    from unseen.answers.explain import Explanation
-    from unseen.answers.probability import Verdict
-    from unseen.model import Model
-    from unseen.photos.reading import Source
-
-    Answers = Sequence[tuple[str, Answer]]  # each with the name of its photo
-
 
 NONE_SHOWN = 0.2  # from here on the command line mentions that a photo may show none of a list
 
@@ -97,8 +96,6 @@ def classify(
     if workers or engine != "local":
         raise typer.BadParameter("--workers and --engine are for many photos: add --out FILE")
     with quick_start():
-        from unseen.answers.answer import Answer, Unreadable
-
         names, sources = read_arguments(photos or [], None, column, key)
         if heatmap is not None and len(sources) != 1:
             raise UnseenError(f"--heatmap takes one photo, not {len(sources)}: run the command for each of them")
@@ -109,18 +106,16 @@ def classify(
     if features is None:
         items = list(model.stream(sources, **vars(ask), show_progress=True))
     else:
-        from unseen.networks.folders import read_named_rows
-
         names, matrix = read_named_rows(features, model.bundle.network.checksum, lambda: model.network)
         items = model.answers(matrix, **vars(ask))
     named = list(zip(names, items, strict=True))
     answers = [(name, item) for name, item in named if isinstance(item, Answer)]
-    unreadable = [{"photo": name, "why": item.why} for name, item in named if isinstance(item, Unreadable)]
+    unreadable = [(name, item.why) for name, item in named if isinstance(item, Unreadable)]
     best = dict.fromkeys(answer[0].id for _, answer in answers if answer and explain)
     reasons = {id: model.explain(id) for id in best}
     if heatmap is not None and answers and answers[0][1].guesses:
         model.heatmap(sources[0], answers[0][1].guesses[0].id).save(heatmap, sources[0])
-        tell(f"The heat map is in {heatmap}")
+        stderr.print(f"The heat map is in {heatmap}")
     result = {
         "photos": [
             {"photo": name}
@@ -128,13 +123,24 @@ def classify(
             | ({"explanation": reasons[answer[0].id].to_dict()} if explain and answer else {})
             for name, answer in answers
         ],
-        "unreadable": unreadable,
+        "unreadable": [{"photo": name, "why": why} for name, why in unreadable],
         "confidence": ask.confidence,
         **({"among": [item.to_dict() for item in model.listed]} if model.listed else {}),
         "calibrated": bool(model.listed) or model.bundle.calibration is not None,
         "prior": str(model.prior if ask.prior is None else Prior.read(ask.prior, model.bundle.hierarchy)),
     }
-    emit(result, json_, lambda: _show(model, result, answers, reasons))
+
+    def show() -> None:
+        for name, answer in answers:
+            show_answer(name, answer)
+        for reason in reasons.values():
+            _show_explanation(model, reason)
+        for name, why in unreadable:
+            _show_unreadable(name, why)
+        if not result["calibrated"]:
+            stderr.print("Not calibrated: fit these probabilities on photos of seen classes, with `unseen calibrate`")
+
+    emit(result, json_, show)
     end_with(len(answers), unreadable)
 
 
@@ -146,54 +152,44 @@ def end_with(readable: int, unreadable: Sequence[Any]) -> None:
 
 def prepare(bundle: Path | None, device: str, trust_code: bool, among: str | None) -> Model:
     """The model, for a list of names if there is one; says what those mean that may mean something else."""
-    model = open_model(bundle, device, trust_code)
+    model = load(bundle, device=device, trust_code=trust_code)
     if among is None:
         return model
     model = model.among(among)
     for item in model.listed:
         if item.new or not item.certain:
-            tell(item.note)
+            stderr.print(item.note)
     return model
 
 
 def write_labels(
     find: Callable[[], tuple[list[str], list[Source]]],
     out: Path,
-    load: Callable[[], Model],
+    load_model: Callable[[], Model],
     json_: bool,
     **settings: Any,
 ) -> None:
     """Write the labels of photos into a file. `settings` are those of `label_photos`."""
     with quick_start():
-        from unseen.apps.bulk import check_format, label_photos
-
         check_format(out)
         photos = list(zip(*find(), strict=True))
-    done = label_photos(load(), photos, out, **settings, show_progress=True)
+    done = label_photos(load_model(), photos, out, **settings, show_progress=True)
     result = done.to_dict()
     for item in done.unreadable:
-        show_unreadable(item.photo, item.why)
+        _show_unreadable(item.photo, item.why)
     before = f", {done.already:,} were there" if done.already else ""
     if done.again:
-        tell(f"labelled again, since they had changed or could not be read: {list_some(done.again, 5)}")
+        stderr.print(f"labelled again, since they had changed or could not be read: {list_some(done.again, 5)}")
     rate = f" ({result['photos_per_s']:,} photos/s)" if done.labelled else ""
-    line = f"{done.labelled:,} photos labelled in {escaped(done.out)}{before}{rate}."
+    line = f"{done.labelled:,} photos labelled in {done.out}{before}{rate}."
     emit(result, json_, lambda: stdout.print(line))
     end_with(done.labelled + done.already, done.unreadable)
-
-
-def open_model(bundle: Path | None, device: str, trust_code: bool = False) -> Model:
-    from unseen.model import load
-
-    return load(bundle, device=device, trust_code=trust_code)
 
 
 def read_arguments(
     arguments: Iterable[str], but: Path | None, column: str | None, key: str | None
 ) -> tuple[list[str], list[Source]]:
     """The photos named on the command line, each once: the name to show for it, and what to read."""
-    from unseen.photos.inputs import Item, list_inputs
-
     places = list(dict.fromkeys(arguments))
     items = list_inputs([place for place in places if place != "-"], column, key)
     if "-" in places:
@@ -202,54 +198,38 @@ def read_arguments(
     return [item.name for item in items], [item.source for item in items]
 
 
-def _show(model: Model, result: dict[str, Any], answers: Answers, reasons: dict[str, Explanation]) -> None:
-    for name, answer in answers:
-        show_answer(name, answer)
-    for reason in reasons.values():
-        _show_explanation(model, reason)
-    for item in result["unreadable"]:
-        show_unreadable(item["photo"], item["why"])
-    if not result["calibrated"]:
-        say("[dim]Not calibrated: fit these probabilities on photos of seen classes, with `unseen calibrate`[/dim]")
-
-
-def show_unreadable(photo: str, why: str) -> None:
-    say(f"[red]unreadable[/red] {escaped(photo)}: {escaped(why)}")
+def _show_unreadable(photo: str, why: str) -> None:
+    stderr.print("unreadable", style="red", end=" ")
+    stderr.print(f"{photo}: {why}")
 
 
 def show_answer(name: str, answer: Answer) -> None:
-    """The verdict first, then the best guesses."""
-    stdout.print(f"[bold]{escaped(name)}[/bold]", soft_wrap=True)
-    stdout.print(f"  {verdict_in_words(answer.verdict)}", soft_wrap=True)
-    table = Table(box=None, padding=(0, 2, 0, 2), show_header=False)
-    for guess in answer.guesses:
+    """The verdict first, then the best guesses, a line each."""
+    stdout.print(name, style="bold")
+    stdout.print(f"  {verdict_in_words(answer.verdict)}")
+    titles = [guess.title + _also(guess.also) for guess in answer.guesses]
+    width = max(map(len, titles), default=0)
+    for guess, title in zip(answer.guesses, titles, strict=True):
+        bar = "█" * round(12 * guess.probability)
+        stdout.print(f"  {title:<{width}}  {bar:<12} {per_cent(guess.probability):>5}  ", end="")
         colour = "green" if guess.seen else "magenta" if guess.novel else "yellow"
-        mark = f"[{colour}]{guess.training}[/{colour}]{', ' if guess.support else ''}{guess.support}"
-        table.add_row(
-            f"{escaped(guess.title)}{_also(guess.also)}",
-            f"[cyan]{'█' * round(12 * guess.probability):<12}[/cyan] {per_cent(guess.probability):>5}",
-            mark,
-        )
-    stdout.print(table)
+        stdout.print(f"{guess.training}{', ' if guess.support else ''}{guess.support}", style=colour)
     if answer.none is not None and answer.none >= NONE_SHOWN:
-        stdout.print(f"  none of these: [bold]{per_cent(answer.none)}[/bold]", soft_wrap=True)
+        stdout.print(f"  none of these: {per_cent(answer.none)}")
 
 
 def _also(titles: Sequence[str]) -> str:
     """Classes that are folded into a line, the first two of them."""
     more = f" and {len(titles) - 2} more" if len(titles) > 2 else ""
-    return f" [dim]({escaped(', '.join(titles[:2]))}{more})[/dim]" if titles else ""
+    return f" ({', '.join(titles[:2])}{more})" if titles else ""
 
 
 def verdict_in_words(verdict: Verdict) -> str:
     if verdict.probability is None:
-        return "[bold]Don't know[/bold]: nothing useful is sure enough."
-    from unseen.answers.words import LEVELS
-
-    path = escaped(" › ".join(verdict.path[-4:-1]))
+        return "Don't know: nothing useful is sure enough."
     which = "" if verdict.classes == 1 else f", one of {verdict.classes:,} classes"
-    sure = f"({per_cent(verdict.probability)}{which})"
-    return f"{LEVELS[verdict.level]}: [bold]{escaped(verdict.text)}[/bold] {sure} [dim]{path}[/dim]"
+    way = " › ".join(verdict.path[-4:-1])
+    return f"{LEVELS[verdict.level]}: {verdict.text} ({per_cent(verdict.probability)}{which}) {way}".rstrip()
 
 
 def per_cent(probability: float) -> str:
@@ -257,21 +237,18 @@ def per_cent(probability: float) -> str:
 
 
 def _show_explanation(model: Model, reason: Explanation) -> None:
-    from unseen.answers.answer import support_in_words
-    from unseen.answers.words import training_in_words
-
     hierarchy = model.bundle.hierarchy
     is_novel = bool(model.bundle.is_novel[hierarchy.index(reason.id)])
     known = f"{reason.id}, {training_in_words(reason.seen, is_novel, reason.photos)}"
     if reason.trust is not None and not reason.seen:
         known += f", {support_in_words(reason.trust)}: {reason.trust:.2f}"
-    stdout.print(f"[bold]{escaped(reason.name)}[/bold] " + escaped(f"({known}): {reason.definition}"))
-    table = Table("borrows from", "id", "share", "similarity", "path in the hierarchy")
+    stdout.print(f"{reason.name} ({known}): {reason.definition}")
+    rows = []
     for near in reason.neighbours:
-        way = escaped(" – ".join(hierarchy.name(i) for i in near.path))
+        path = " – ".join(hierarchy.name(id) for id in near.path)
         similarity = "" if near.similarity is None else f"{near.similarity:.2f}"
-        table.add_row(escaped(near.name), escaped(near.id), f"{near.share:.0%}", similarity, way)
-    stdout.print(table)
+        rows.append([near.name, near.id, path, f"{near.share:.0%}", similarity])
+    print_table(["borrows from", "id", "path in the hierarchy", "share", "similarity"], rows, words=3)
 
 
 @command(
@@ -290,94 +267,15 @@ def expect(
 ) -> None:
     """Estimate how often a list of names will be answered rightly, and which of them will be confused; no photo is
     needed. The estimate is too good for lists of very similar things, such as 25 small birds."""
-    from unseen.answers.choice import expect
-
     model = prepare(bundle, "cpu", trust_code, names)
-    expected = expect(model.bundle, model.candidates())
+    expected = expect_list(model.bundle, model.candidates())
     result = expected.to_dict() | {"among": [item.to_dict() for item in model.listed]}
 
     def show() -> None:
-        stdout.print(str(expected), soft_wrap=True)
+        stdout.print(str(expected))
         for a, b, share in expected.pairs[:5]:
-            pair = f"{expected.names[a]} and {expected.names[b]}"
-            stdout.print(f"  {escaped(pair)}: {per_cent(share)} of their photos", highlight=False)
+            stdout.print(f"  {expected.names[a]} and {expected.names[b]}: {per_cent(share)} of their photos")
         worst = ", ".join(f"{expected.names[id]} ({per_cent(share)})" for id, share in expected.classes[:5])
-        stdout.print(f"  least often right: {escaped(worst)}", highlight=False, soft_wrap=True)
+        stdout.print(f"  least often right: {worst}")
 
     emit(result, json_, show)
-
-
-@command("demo", examples="unseen demo\nunseen demo --json")
-def demo(json_: JsonFlag = False) -> None:
-    """Name a photo of something that the network was never shown, and say why; then other samples, and a check."""
-    import numpy as np
-
-    from unseen.apps.web import sample_photos
-    from unseen.training.settings import TrainSettings
-    from unseen.training.stage1 import train
-
-    started = time.monotonic()
-    say("[bold]1.[/bold] A classifier for every ImageNet class, from the hierarchy, the names and the looks")
-    model = open_model(None, "auto")
-    bundle, classes = model.bundle, int(model.bundle.is_class.sum())
-    say(f"   {bundle.method}: {classes:,} classes, {len(bundle.seen):,} of them seen, in {escaped(model.bundle.path)}")
-    samples = sample_photos()
-    features = model.features(samples)
-    among_all, among_unseen = model.answers(features, 3), model.answers(features, 3, candidates="unseen")
-    photos = list(zip([sample.name for sample in samples], among_all, among_unseen, strict=True))
-    best = among_all[0].guesses[0]
-    story = {
-        "photo": samples[0].name,
-        "alone": bundle.hierarchy.name(bundle.seen_ids[int((bundle.head @ np.append(features[0], 1)).argmax())]),
-        "id": best.id,
-        "say": best.say,
-        "training": best.training,
-        "probability": best.probability,
-        "relatives": [near.name for near in model.explain(best.id, 3).neighbours],
-        "heat": model.heatmap(samples[0], best.id).cells.tolist(),
-    }
-    if not json_:
-        _tell_story(story)
-
-    say("[bold]3.[/bold] A check without photos: hide a fifth of the seen classes and find their classifiers again")
-    held = train(settings=TrainSettings(holdout=0.2)).training.holdout
-    assert held is not None  # it was asked for
-    say(f"   own classifier first among {held.classes}: {held.hit_1} %, among the first five: {held.hit_5} %")
-    say("[bold]4.[/bold] All samples, over all classes; it gets the raccoon wrong")
-    result = {
-        "bundle": str(bundle.path),
-        "method": bundle.method,
-        "classes": classes,
-        "seen": len(bundle.seen),
-        "holdout": held.to_json(),
-        "seconds": round(time.monotonic() - started, 1),
-        "story": story,
-        "photos": [
-            {"photo": name} | answer.to_dict() | {"unseen": unseen.to_dict()["labels"]}
-            for name, answer, unseen in photos
-        ],
-    }
-    emit(result, json_, lambda: _show_demo(photos))
-
-
-def _tell_story(story: dict[str, Any]) -> None:
-    """What the network alone says, what it can say now, and the proof: the relatives, and where in the photo."""
-    say(f"[bold]2.[/bold] {story['photo']}, a photo of something that the network was never shown")
-    stdout.print(f"   the network alone says [green]{escaped(story['alone'])}[/green]")
-    known = f"[bold magenta]{escaped(story['say'])}[/bold magenta]"
-    stdout.print(f"   now its best guess is {known}, {per_cent(story['probability'])}: {story['training']}")
-    stdout.print(f"   put together from {escaped(', '.join(story['relatives']))}; what speaks for it in the photo:")
-    most = max(max(map(max, story["heat"])), 1e-9)
-    for row in story["heat"]:
-        stdout.print("      " + "".join(2 * " ░▒▓█"[round(4 * max(0.0, cell) / most)] for cell in row))
-
-
-def _show_demo(photos: list[tuple[str, Answer, Answer]]) -> None:
-    for name, answer, unseen in photos:
-        show_answer(name, answer)
-        listed = ", ".join(f"[magenta]{escaped(label.say)}[/magenta]" for label in unseen)
-        stdout.print(f"   among unseen classes only: {listed}")
-    stdout.print(
-        "\nNow with your own: [bold]unseen classify photo.jpg[/bold]   in a browser: [bold]unseen serve[/bold]   "
-        "all commands: [bold]unseen --help[/bold]"
-    )

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 from typer import Option
 
 from unseen.apps.cli import options
-from unseen.apps.cli.app import JsonFlag, command, emit, escaped, show_line, stdout, tell
-from unseen.naming.candidates import HELP
+from unseen.apps.cli.app import JsonFlag, command
+from unseen.apps.cli.output import emit, print_table, stderr, stdout
+from unseen.evaluation.protocol import EvaluateSettings, Evaluation
+from unseen.evaluation.table import check_table_path
+from unseen.model import load
+from unseen.naming.candidates import HELP, default_candidates
 from unseen.util.errors import UnseenError
 from unseen.util.names import list_some
 
@@ -34,6 +38,7 @@ from unseen.util.names import list_some
 )
 def evaluate(
     bundle: options.Bundle,
+    settings: EvaluateSettings,
     photos: Annotated[
         list[str] | None, Option(help=f"{options.BY_CLASS_HELP}, or a feature store; repeatable.")
     ] = None,
@@ -41,14 +46,7 @@ def evaluate(
     candidates: Annotated[
         str | None, Option(help=f"{HELP}. By default unseen; in your own hierarchy unseen&leaves.")
     ] = None,
-    with_seen: Annotated[bool, Option(help="Add the seen classes to the candidates (+1K).")] = False,
-    photos_of: Annotated[
-        str, Option(help="Which photos count with --with-seen or +1K: unseen, seen, both; auto: those of the list.")
-    ] = "auto",
-    confidence: options.Confidence = 0.9,
-    prior: Annotated[str, Option(help=options.PRIOR_HELP)] = "uniform",
     verdicts: Annotated[bool, Option(help="Also evaluate verdicts (slower).")] = True,
-    ties: Annotated[str, Option(help="realistic, optimistic or pessimistic (the authors' way).")] = "realistic",
     per_class: Annotated[bool, Option(help="Also report every class.")] = False,
     table: Annotated[Path | None, Option(help="A .csv or .parquet for a row of each photo.")] = None,
     workers: options.Workers = 2,
@@ -57,10 +55,7 @@ def evaluate(
     json_: JsonFlag = False,
 ) -> None:
     """Measure Hit@k on the photos of DIR/<class id>/*, averaged over photos and over classes."""
-    from unseen.evaluation.table import check_table_path
-    from unseen.model import load
-    from unseen.naming.candidates import default_candidates
-    from unseen.util.processes import Processes
+    from unseen.util.processes import Processes  # with torch
 
     sources: list[str | Path] = [*(photos or []), *([features] if features else [])]
     if not sources:
@@ -70,64 +65,53 @@ def evaluate(
     with Processes(device) as processes:  # alone, or one of torchrun's
         model = load(bundle, device=str(processes.device), trust_code=trust_code)
         if candidates is None and default_candidates(model.bundle) != "unseen":
-            tell(
-                "In a hierarchy of your own the candidates are its unseen leaves: --candidates unseen adds inner nodes."
-            )
+            leaves = "In a hierarchy of your own the candidates are its unseen leaves"
+            stderr.print(f"{leaves}: --candidates unseen adds inner nodes.")
+        how = settings if verdicts else replace(settings, confidence=None)
         result = model.evaluate(
-            sources,
-            candidates,
-            workers=workers,
-            processes=processes,
-            with_seen=with_seen,
-            ties=ties,
-            photos_of=photos_of,
-            confidence=confidence if verdicts else None,
-            photo_names=table is not None,
-            prior=prior,
+            sources, candidates, settings=how, workers=workers, processes=processes, photo_names=table is not None
         )
     if processes.rank == 0:
         if table is not None:
             result.table.save(table)
-            tell(f"a row for each photo: {table}")
+            stderr.print(f"a row for each photo: {table}")
         emit(result.to_dict(per_class), json_, lambda: _show(result, per_class))
 
 
-def _show(result, per_class: bool) -> None:
+def _show(result: Evaluation, per_class: bool) -> None:
     about = f"{result.candidate_classes:,} candidates, prior {result.prior}, ties {result.ties}"
-    title = f"{escaped(result.candidates)}: {about}"
-    table = Table("Hit@k (%)", *(key.removeprefix("hit@") for key in result.image), title=title, title_justify="left")
-    for name, figures in (("over images", result.image), ("over classes", result.class_)):
-        table.add_row(name, *(f"{value:.1f}" for value in figures.values()))
-    stdout.print(table)
-    show_line(
+    averages = {"over images": result.image, "over classes": result.class_}
+    rows = [[name, *(f"{value:.1f}" for value in figures.values())] for name, figures in averages.items()]
+    header = [key.removeprefix("hit@") for key in result.image]
+    print_table(["Hit@k (%)", *header], rows, f"{result.candidates}: {about}")
+    stdout.print(
         f"{result.images:,} photos of {result.classes:,} classes (the list has {result.listed_classes:,}); "
         f"{result.unreadable} unreadable, {result.skipped_classes} folders skipped"
     )
     if result.generalised:
         figures = result.generalised["class"]
-        show_line(
+        stdout.print(
             f"generalised, over classes: seen {figures['seen']}, unseen {figures['unseen']}, "
             f"harmonic mean {figures['harmonic']}, AUSUC {figures['ausuc']}"
         )
     if result.relation:
         parts = [f"{name} {row['hit@1']:.1f} ({row['classes']:,})" for name, row in result.relation.items()]
-        show_line(f"Hit@1 by relation to the seen classes (classes): {', '.join(parts)}")
-    if result.verdict:
-        _show_verdicts(result)
+        stdout.print(f"Hit@1 by relation to the seen classes (classes): {', '.join(parts)}")
+    if result.verdict and result.hierarchical:
+        _show_verdicts(result.verdict, result.hierarchical, result.calibrated)
     if per_class:
-        table = Table("id", "photos", *result.image)
-        for row in result.per_class:
-            table.add_row(escaped(row["id"]), str(row["photos"]), *(f"{row[key]:.1f}" for key in result.image))
-        stdout.print(table)
+        rows = [
+            [row["id"], str(row["photos"]), *(f"{row[key]:.1f}" for key in result.image)] for row in result.per_class
+        ]
+        print_table(["id", "photos", *result.image], rows)
 
 
-def _show_verdicts(result) -> None:
-    verdict, figures = result.verdict, result.hierarchical
-    right = (
-        "" if verdict["right"] is None else f"{verdict['right']:.1f} % of them right, {verdict['stated']:.1f} stated, "
-    )
-    show_line(
-        f"verdicts at confidence {verdict['confidence']:g}{'' if result.calibrated else ', not calibrated'}: on "
+def _show_verdicts(verdict: dict[str, Any], figures: dict[str, Any], calibrated: bool) -> None:
+    right = ""
+    if verdict["right"] is not None:
+        right = f"{verdict['right']:.1f} % of them right, {verdict['stated']:.1f} stated, "
+    stdout.print(
+        f"verdicts at confidence {verdict['confidence']:g}{'' if calibrated else ', not calibrated'}: on "
         f"{verdict['told']:.1f} % of photos, {right}{verdict['information']:.2f} bits\n"
         f"hierarchical: precision@5 {figures['precision@5']:.1f} %, F1 {figures['f1']:.1f} %, mistakes "
         f"{'-' if figures['severity'] is None else figures['severity']} steps up, area {figures['area']:.3f}"
@@ -163,8 +147,7 @@ def features(
     It can be interrupted, and photos can be added: run it again, and only what is missing is computed. A class whose
     folder is gone stays in the store, unless --prune drops it.
     """
-    from unseen.model import load
-    from unseen.networks import build_store
+    from unseen.networks import build_store  # with torch
     from unseen.util.devices import choose_device
 
     if bundle and (network.classes or network.layer or network.weights or network.transform):
@@ -180,14 +163,14 @@ def features(
     if os.environ.get("RANK", "0") != "0":  # of torchrun's processes one speaks
         return
     if built.unreadable:
-        tell(f"{built.unreadable:,} files could not be read: {out / 'unreadable.jsonl'} says which and why.")
+        stderr.print(f"{built.unreadable:,} files could not be read: {out / 'unreadable.jsonl'} says which and why.")
     for classes_there, what in (
         (built.kept, f"not in {photos}, kept in the store. --prune drops such classes."),
         (built.pruned, f"not in {photos}, dropped from the store."),
         (built.unlisted, "the folder could not be read, the features from before are kept."),
     ):
         if classes_there:
-            tell(f"{list_some(classes_there)}: {what}")
+            stderr.print(f"{list_some(classes_there)}: {what}")
     result = built.to_dict()
-    done = f"{built.photos:,} photos of {built.classes:,} classes in {escaped(out)}, {built.new:,} of them new"
+    done = f"{built.photos:,} photos of {built.classes:,} classes in {out}, {built.new:,} of them new"
     emit(result, json_, lambda: stdout.print(f"{done} ({result['photos_per_s']:,} photos/s)."))
