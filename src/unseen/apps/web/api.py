@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from http import HTTPStatus
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, File, Form, Query, Request, UploadFile
@@ -40,20 +41,10 @@ SUPPORT_WORDS = {
     "partly supported": "Partly supported: things that it was trained on are somewhat like it.",
     "hardly supported": "Hardly supported: nothing that it was trained on is much like it. Take it as guesswork.",
 }
-PROBLEMS = {
-    400: "The request cannot be carried out.",
-    403: "Sent by another web site, or the server is read-only.",
-    404: "Not found.",
-    409: "In conflict with what exists.",
-    413: "Too large.",
-    422: "A field is missing or wrong.",
-}
+REFUSALS = (400, 403, 404, 409, 413, 422)  # each with {"error": "what was wrong and what to do"}
+RESPONSES: dict = {status: {"description": HTTPStatus(status).phrase} for status in REFUSALS}
 
-api = APIRouter(
-    prefix="/api",
-    responses={status: {"description": f'{text} {{"error": "what to do"}}'} for status, text in PROBLEMS.items()},
-    route_class=BoundedRoute,
-)
+api = APIRouter(prefix="/api", responses=RESPONSES, route_class=BoundedRoute)
 
 Id = Annotated[
     str, UrlPath(min_length=1, max_length=MAX_NAME, description="The id of a class.", examples=["n02439033"])

@@ -33,8 +33,7 @@ class Decoded(NamedTuple):
     pixels: np.ndarray  # what the network sees of it: size x size x 3, uint8
 
 
-class TookTooLong(UnreadablePhoto):
-    """A photo whose decoder was killed."""
+class TookTooLong(UnreadablePhoto): ...
 
 
 class Decoder:

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import unicodedata
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from unseen.answers.probability import CONFIDENCE
+from unseen.answers.ask import Ask
 from unseen.apps.web.guards import MAX_DEFINITION, MAX_LABELS, MAX_NAME, MAX_PARENTS, MAX_RANKED, SHOWN_ONLY
 from unseen.naming.candidates import SETS_HELP
+from unseen.util.settings import list_settings
 
 # No file names and no lists that would have to be downloaded.
 _SOME = r"(any|unseen|novel|seen|own|leaves|person|1K|hops:[1-9][0-9]?|subtree:[^\x00-\x1f+&]{1,200})"
 CANDIDATES = rf"^{_SOME}([+&-]{_SOME}){{0,9}}$"
-CANDIDATES_HELP = (
-    f"Which classes a photo may be assigned to: {SETS_HELP}; joined by + (or), & (and), - (without), as `own+seen`."
-)
-AMONG_HELP = (
-    "Only these: names or ids between commas or on lines of their own, such as `okapi, crane (machine), wheelie bin`. "
-    "Names that nobody knows become classes of this answer. Instead of `candidates`."
-)
 MAX_AMONG = 20_000  # characters of a list
 
 
@@ -36,9 +30,25 @@ Id = Annotated[str, Field(min_length=1, max_length=MAX_NAME, examples=["n0243903
 Text = Annotated[str, Field(max_length=MAX_DEFINITION, pattern=SHOWN_ONLY), AfterValidator(_stays_short)]
 Token = Annotated[str, Field(max_length=64, description="From /api/classify.", examples=["Zb2m3n5Xk0aM1yqRzj0X1w"])]
 Tokens = Annotated[list[Token], Field(min_length=1, max_length=MAX_RANKED)]
-Candidates = Annotated[str, Field(pattern=CANDIDATES, max_length=500, description=CANDIDATES_HELP, examples=["unseen"])]
+Candidates = Annotated[
+    str,
+    Field(
+        pattern=CANDIDATES,
+        max_length=500,
+        description=f"Which classes compete: {SETS_HELP}; joined by + (or), & (and), - (without), as `own+seen`.",
+        examples=["unseen"],
+    ),
+]
 Among = Annotated[
-    str, Field(max_length=MAX_AMONG, pattern=SHOWN_ONLY, description=AMONG_HELP), AfterValidator(_stays_short)
+    str,
+    Field(
+        max_length=MAX_AMONG,
+        pattern=SHOWN_ONLY,
+        description="Only these, instead of `candidates`: names or ids, one per line or between commas. Names that "
+        "nobody knows become classes of this answer.",
+        examples=["okapi, crane (machine), wheelie bin"],
+    ),
+    AfterValidator(_stays_short),
 ]
 
 
@@ -48,15 +58,25 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class RankOptions(BaseModel):
-    """How to rank photos."""
+ASK = {setting.name: setting for setting in list_settings(Ask)}
 
-    k: int = Field(5, ge=1, le=MAX_LABELS, description="Labels for each photo.")
+
+def _of_ask(name: str, **limits: float):
+    """A field with the default and the help that it has everywhere."""
+    return Field(ASK[name].default, description=ASK[name].help, **limits)
+
+
+class RankOptions(BaseModel):
+    """How to rank photos: what of `Ask` a client may say. A prior may be a file, so it is not here."""
+
+    k: int = _of_ask("k", ge=1, le=MAX_LABELS)
     candidates: Candidates = "any"
-    confidence: float = Field(
-        CONFIDENCE, gt=0, lt=1, description="How often a verdict must be right: 0.9 is 9 times in 10."
-    )
+    confidence: float = _of_ask("confidence", gt=0, lt=1)
     among: Among = ""
+
+    def for_ask(self) -> dict[str, Any]:
+        """Arguments of `Ask`, but for the list, which another model answers."""
+        return {name: value for name, value in self if name in ASK and name != "among"}
 
 
 class RankRequest(RankOptions, Strict):

@@ -20,20 +20,13 @@ GRACE = 30  # seconds that running requests have at the end
 
 
 def bind(host: str, port: int | None, default: int = 8000) -> socket.socket:
-    """A bound socket. A port that was asked for must be free; without one, the first free from `default` on."""
+    """A listening socket. A port that was asked for must be free; without one, the first free from `default` on."""
     ports = [port] if port is not None else list(range(default, default + TRIES))
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, ports[0], type=socket.SOCK_STREAM)[0]
-    except OSError as error:
-        raise UnseenError(f"{host} is not an address of this machine: {error.strerror or error}") from None
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     for number in ports:
-        bound = socket.socket(family, kind, protocol)
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            bound.bind((address[0], number, *address[2:]))
-            return bound
+            return socket.create_server((host, number), family=family)
         except OSError as error:
-            bound.close()
             if error.errno != errno.EADDRINUSE:
                 raise UnseenError(f"cannot listen on {host}, port {number}: {error.strerror or error}") from None
     if port is not None:

@@ -94,9 +94,7 @@ class View:
 
     def rank(self, features: np.ndarray, options: RankOptions, watch: Sequence[str] = ()) -> list[dict[str, Any]]:
         """For each row of features the answer, as everybody serialises it, and what only the page needs."""
-        answers = self.model.answers(
-            features, k=options.k, candidates=options.candidates, confidence=options.confidence
-        )
+        answers = self.model.answers(features, **options.for_ask())
         places = self._places(features, options.candidates, watch) if watch else [[] for _ in answers]
         return [
             answer.to_dict() | self._for_page(answer, watched) for answer, watched in zip(answers, places, strict=True)

@@ -32,26 +32,6 @@ async function request(path, options = {}) {
   throw problem(response.status, body);
 }
 
-/** Send a form; unlike fetch, this says how much has been sent: `onprogress(0..1)`. */
-function upload(path, form, onprogress, signal) {
-  return new Promise((resolve, reject) => {
-    const sending = new XMLHttpRequest();
-    sending.open("POST", path);
-    sending.responseType = "json";
-    sending.upload.addEventListener("progress", (event) => onprogress?.(event.loaded / Math.max(event.total, 1)));
-    sending.addEventListener("load", () => {
-      if (sending.status >= 200 && sending.status < 300) resolve(sending.response);
-      else reject(problem(sending.status, sending.response || {}));
-    });
-    sending.addEventListener("error", () => reject(gone()));
-    signal?.addEventListener("abort", () => {
-      sending.abort();
-      reject(new DOMException("Cancelled.", "AbortError"));
-    });
-    sending.send(form);
-  });
-}
-
 function send(method, path, body) {
   const headers = { "content-type": "application/json" };
   return request(path, { method, headers, body: JSON.stringify(body) });
@@ -62,16 +42,12 @@ const given = (fields) => Object.entries(fields).filter(([, value]) => ![null, u
 const address = (path, fields) => `${path}?${new URLSearchParams(given(fields))}`;
 const at = (path, id) => `${path}/${encodeURIComponent(id)}`;
 
-const SHORT = 1500; // characters of a list that a form may carry; a longer one is applied by ranking again
-
 /** The answer to one photo; `fields` as in `ranking()`. */
-export async function classify(file, name, fields, { onprogress = null, signal = null } = {}) {
-  const long = encodeURIComponent(fields.among ?? "").length > SHORT;
+export function classify(file, name, fields, signal = null) {
   const form = new FormData();
   form.append("files", file, name);
-  for (const [field, value] of given({ ...fields, among: long ? "" : fields.among })) form.append(field, value);
-  const answer = await upload("/api/classify", form, onprogress, signal);
-  return long ? rank({ tokens: [answer.photos[0].token], ...fields }) : answer;
+  for (const [field, value] of given(fields)) form.append(field, value);
+  return request("/api/classify", { method: "POST", body: form, signal });
 }
 
 export function heatmap(file, name, ids, among) {

@@ -3,10 +3,9 @@
 
 import * as api from "./api.js";
 import { Search } from "./search.js";
-import { emit, loadBundle, on, state } from "./state.js";
-import { rerank } from "./photos.js";
+import { emit, on, state } from "./state.js";
 import { refresh, unlearn } from "./teach.js";
-import { announce, button, exploreLink, focusOn, html, icon, mark, notify, support, useAnswer, useState } from "./ui.js";
+import { announce, button, exploreLink, focusOn, html, icon, mark, support, useAnswer, useState } from "./ui.js";
 import { count, number, percent } from "./words.js";
 
 const FIRST_PLACES = 5;
@@ -169,15 +168,7 @@ function Added() {
   const { added, taught } = state.bundle;
   const lessons = taught.filter((one) => !added.some((other) => other.id === one.id));
   const takeOut = (one) => async () => {
-    try {
-      await api.remove(one.id);
-      announce(`Removed ${one.name}.`);
-    } catch (error) {
-      if (error.status !== 404) return notify(error.message);
-      notify(`${one.name} is not there any more: the server was started anew.`);
-    }
-    await loadBundle();
-    rerank();
+    await unlearn(one.id, true);
     focusOn("#grow-name");
   };
   const row = (one, onundo) =>

@@ -7,7 +7,7 @@ import { addFiles, forPage } from "./photos.js";
 import { frame } from "./pictures.js";
 import { Way } from "./recognise.js";
 import { emit, ranking, state } from "./state.js";
-import { html, icon, notify, skeleton, useEffect, useRef, useState } from "./ui.js";
+import { button, html, icon, notify, skeleton, useEffect, useRef, useState } from "./ui.js";
 import { explain } from "./why.js";
 import { articleOf, number, percent, shown, verdictText } from "./words.js";
 
@@ -43,7 +43,7 @@ function Drop() {
         <label class="button" for="shoot">${icon("camera")}Take a photo</label>
       </span>
       ${navigator.mediaDevices?.getUserMedia &&
-      html`<button type="button" class="button live" id="live" onClick=${liveCamera}>${icon("camera")}Live camera</button>`}
+      button("Live camera", liveCamera, { kind: "button live", sign: "camera", id: "live" })}
     </div>
     <p class="soft drop-note">
       ${state.local
@@ -81,19 +81,15 @@ async function useSample(file) {
 /** Photos that are dropped or pasted anywhere. */
 export function listenForPhotos() {
   const veil = document.getElementById("drop-veil");
-  let inside = 0; // dragenter and dragleave come for every element below the pointer
   const files = (event) => [...(event.dataTransfer?.types || [])].includes("Files");
   window.addEventListener("dragenter", (event) => {
-    if (!files(event)) return;
-    inside += 1;
-    veil.hidden = false;
+    if (files(event)) veil.hidden = false;
   });
   window.addEventListener("dragleave", (event) => {
-    if (files(event) && --inside <= 0) veil.hidden = true;
+    if (!event.relatedTarget) veil.hidden = true; // it left the window
   });
   window.addEventListener("dragover", (event) => files(event) && event.preventDefault());
   window.addEventListener("drop", (event) => {
-    inside = 0;
     veil.hidden = true;
     if (!files(event)) return;
     event.preventDefault();
@@ -250,8 +246,8 @@ function Live({ stream }) {
       <p class="live-guess">${guess}</p>
     </div>
     <div class="live-buttons">
-      <button type="button" class="button main" id="live-keep" onClick=${keep}>Keep this photo</button>
-      <button type="button" class="button" id="live-stop" onClick=${() => dialog.current.close()}>${icon("close")}Stop</button>
+      ${button("Keep this photo", keep, { kind: "button main", id: "live-keep" })}
+      ${button("Stop", () => dialog.current.close(), { sign: "close", id: "live-stop" })}
     </div>
   </dialog>`;
 }

@@ -4,7 +4,7 @@
 import * as api from "./api.js";
 import { lightOf, makeShape } from "./shape.js";
 import { state } from "./state.js";
-import { html, icon, useEffect, useRef, useState } from "./ui.js";
+import { button, html, useEffect, useRef, useState } from "./ui.js";
 import { percent, shown } from "./words.js";
 
 const KINDS = ["s", "u", "g"];
@@ -83,6 +83,7 @@ export function WorldMap({ lit = null, here = null, chosen = null, name = "", on
   });
   if (problem) return html`<p class="soft">The map could not be loaded.</p>`;
   const zoom = (by) => () => painter.current?.zoomBy(by);
+  const tool = (sign, label, act) => button(null, act, { kind: "icon-button", sign, "aria-label": label });
   return html`<div class=${`map${still ? " map-still" : ""}`}>
     <canvas
       ref=${canvas}
@@ -93,11 +94,8 @@ export function WorldMap({ lit = null, here = null, chosen = null, name = "", on
     <span ref=${hint} class="map-hint" aria-hidden="true" hidden></span>
     ${!still &&
     html`<div class="map-buttons">
-      <button type="button" class="icon-button" aria-label="Zoom in" onClick=${zoom(1.6)}>${icon("plus")}</button>
-      <button type="button" class="icon-button" aria-label="Zoom out" onClick=${zoom(1 / 1.6)}>${icon("minus")}</button>
-      <button type="button" class="icon-button" aria-label="The whole map" onClick=${() => painter.current?.fit()}>
-        ${icon("part")}
-      </button>
+      ${tool("plus", "Zoom in", zoom(1.6))} ${tool("minus", "Zoom out", zoom(1 / 1.6))}
+      ${tool("part", "The whole map", () => painter.current?.fit())}
     </div>`}
   </div>`;
 }
@@ -251,7 +249,10 @@ class Painter {
     return [this.view.x + (left - this.width / 2) / this.scale, this.view.y + (top - this.height / 2) / this.scale];
   }
 
-  toScreen(x, y) {
+  /** Where the middle of a place is on the screen.
+   * @returns {[number, number]} */
+  centre(place) {
+    const [x, y] = this.map.shape.centres.slice(2 * place, 2 * place + 2);
     return [(x - this.view.x) * this.scale + this.width / 2, (y - this.view.y) * this.scale + this.height / 2];
   }
 
@@ -411,11 +412,12 @@ class Painter {
       pen.fillText(text, x, y);
       return true;
     };
+    /** @type {(stretch: number[]) => [number, number]} */
     const at = (stretch) => {
       const key = stretch.join();
       if (!this.middles.has(key)) this.middles.set(key, shape.middle(stretch));
       const middle = this.middles.get(key);
-      return this.toScreen(shape.centres[2 * middle], shape.centres[2 * middle + 1]);
+      return this.centre(middle);
     };
     // What the photo may show comes first.
     const bright = this.lit?.filter((node) => node.probability >= 0.03).sort((a, b) => b.probability - a.probability);
@@ -423,25 +425,20 @@ class Painter {
       if (Math.sqrt(node.at[1]) * shape.cell * this.scale < 0.9 * this.width)
         write(shown(node.name) + (this.still ? "" : ` ${percent(node.probability)}`), ...at(node.at), this.still ? 12 : 14, true, 260);
     if (this.still && this.lit?.length) return;
-    if (this.chosen) {
-      const [x, y] = at(this.chosen.at);
-      write(this.chosen.name, x, y, 15, true, 300);
-    }
+    if (this.chosen) write(this.chosen.name, ...at(this.chosen.at), 15, true, 300);
     for (const region of regions) {
       const across = Math.sqrt(region.at[1]) * shape.cell * this.scale;
       if (across < 34) break;
       if (across > 1.6 * this.width || region.at[1] > 0.6 * shape.count || !this.near(region)) continue;
-      region.middle ??= shape.middle(region.at);
       const size = Math.max(11, Math.min(20, across / 9));
-      const [x, y] = this.toScreen(shape.centres[2 * region.middle], shape.centres[2 * region.middle + 1]);
-      write(region.name, x, y, size, size > 13, Math.max(54, 1.15 * across));
+      write(region.name, ...at(region.at), size, size > 13, Math.max(54, 1.15 * across));
     }
     const hexagon = shape.cell * this.scale;
     if (hexagon < NAMED || this.still) return;
     for (const place of this.visible()) {
       const one = names.get(place);
       if (!one) askNames(this.map, place, () => this.ask());
-      else write(one.name, ...this.toScreen(shape.centres[2 * place], shape.centres[2 * place + 1]), hexagon > 60 ? 13 : 11, false, 2.2 * hexagon);
+      else write(one.name, ...this.centre(place), hexagon > 60 ? 13 : 11, false, 2.2 * hexagon);
     }
   }
 

@@ -21,7 +21,6 @@ function makePhoto(file, name) {
     file, // what is sent
     url: URL.createObjectURL(file),
     state: "waiting", // waiting, done, failed
-    progress: null, // 0 to 1 while it is sent
     answer: null, // {verdict, guesses, nodes, calibrated, from}
     watched: [],
     selected: null, // id of the guess whose reasons are shown
@@ -49,7 +48,7 @@ const isDrawing = (file) => file.type === "image/svg+xml" || /\.svgz?$/i.test(fi
 
 async function lookAt(photo) {
   const controller = new AbortController();
-  Object.assign(photo, { state: "waiting", error: null, progress: null, cancel: () => controller.abort() });
+  Object.assign(photo, { state: "waiting", error: null, cancel: () => controller.abort() });
   emit("answers", photo);
   try {
     if (isDrawing(photo.file)) {
@@ -61,11 +60,7 @@ async function lookAt(photo) {
     if (photo.file.size > most)
       throw new Error(`This file is larger than ${Math.round(most / 1e6)} MB: make it smaller.`);
     const asked = ranking();
-    const onprogress = (part) => {
-      photo.progress = part;
-      emit("progress", photo);
-    };
-    const answer = await api.classify(photo.file, photo.name, asked, { onprogress, signal: controller.signal });
+    const answer = await api.classify(photo.file, photo.name, asked, controller.signal);
     heard(answer);
     take(photo, answer.photos[0]);
     announce(
@@ -80,7 +75,7 @@ async function lookAt(photo) {
     photo.error = error.name === "AbortError" ? "Cancelled." : unreadable(error.reasons?.[0]?.why || error.message);
     announce(`${photo.name}: ${photo.error}`);
   }
-  photo.progress = photo.cancel = null;
+  photo.cancel = null;
   emit("answers", photo);
 }
 
@@ -104,45 +99,34 @@ function take(photo, answer) {
   store(photo);
 }
 
-export function removePhoto(photo) {
-  photo.cancel?.();
-  const at = state.photos.indexOf(photo);
-  state.photos = state.photos.filter((other) => other !== photo);
-  if (state.current === photo) state.current = state.photos[Math.min(at, state.photos.length - 1)] || null;
-  forget(photo.key);
+/** Take photos off the page and out of the browser; for a while that can be undone. */
+function remove(gone, words, focus) {
+  const { photos, current } = state;
+  const at = photos.indexOf(current);
+  for (const photo of gone) photo.cancel?.();
+  state.photos = photos.filter((photo) => !gone.includes(photo));
+  if (gone.includes(current)) state.current = state.photos[Math.min(at, state.photos.length - 1)] ?? null;
   emit("photos");
   focusOn(state.current ? ".card .remove" : "#pick");
-  setTimeout(() => state.photos.includes(photo) || URL.revokeObjectURL(photo.url), UNDO);
-  notify(`${photo.name} was removed.`, [
-    "Undo",
-    () => {
-      state.photos = [...state.photos.slice(0, at), photo, ...state.photos.slice(at)];
-      show(photo);
-      store(photo);
-      focusOn(".card .remove");
-    },
-  ]);
+  setTimeout(() => gone.forEach((photo) => state.photos.includes(photo) || URL.revokeObjectURL(photo.url)), UNDO);
+  const undo = () => {
+    state.photos = [...state.photos, ...gone].sort((a, b) => b.order - a.order);
+    gone.forEach(store);
+    show(current);
+    focusOn(focus);
+  };
+  notify(words, ["Undo", undo]);
+}
+
+export function removePhoto(photo) {
+  forget(photo.key);
+  remove([photo], `${photo.name} was removed.`, ".card .remove");
 }
 
 export function removeAll() {
-  const { photos, current } = state;
-  for (const photo of photos) photo.cancel?.();
-  Object.assign(state, { photos: [], current: null });
   forgetAll();
-  emit("photos");
-  focusOn("#pick");
-  const gone = () => photos.filter((photo) => !state.photos.includes(photo));
-  setTimeout(() => gone().forEach((photo) => URL.revokeObjectURL(photo.url)), UNDO);
-  notify(`${photos.length === 1 ? "1 photo was" : `${photos.length} photos were`} forgotten.`, [
-    "Undo",
-    () => {
-      state.photos = [...state.photos, ...gone()];
-      state.current ||= current;
-      photos.forEach(store);
-      emit("photos");
-      focusOn("#forget");
-    },
-  ]);
+  const { length } = state.photos;
+  remove(state.photos, `${length === 1 ? "1 photo was" : `${length} photos were`} forgotten.`, "#forget");
 }
 
 /** Show a photo large. */

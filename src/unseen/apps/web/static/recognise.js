@@ -7,18 +7,7 @@ import { askWithout, addFiles, judge, neighbour, removeAll, removePhoto, retry, 
 import { cut } from "./pictures.js";
 import { among, emit, state } from "./state.js";
 import { Teach } from "./teach.js";
-import {
-  announce,
-  button,
-  exploreLink,
-  focusOn,
-  html,
-  icon,
-  notify,
-  useEffect,
-  useRef,
-  useState,
-} from "./ui.js";
+import { announce, button, exploreLink, focusOn, html, icon, notify, useEffect, useRef, useState } from "./ui.js";
 import { Why } from "./why.js";
 import { percent, tableOf, toCsv, verdictText, wayOf } from "./words.js";
 
@@ -52,6 +41,10 @@ function Card({ photo }) {
     select(photo, id);
     if (narrow.matches && photo.selected) setTimeout(() => whyPanel.current?.scrollIntoView({ block: "start", behavior: "smooth" }), 80);
   };
+  const mine = (word, sign, onclick) => {
+    const name = word.toLowerCase();
+    return button(word, onclick, { kind: "chip-button", sign, "data-focus": name, "aria-pressed": String(photo.judged === name) });
+  };
   const wrong = () => {
     judge(photo, "wrong");
     if (photo.judged === "wrong") setTeaching(true); // then what is it?
@@ -84,18 +77,7 @@ function Card({ photo }) {
         />
         <div class="judging" role="group" aria-label="Is this right?">
           <span class="soft">Is this right?</span>
-          ${button("Right", () => judge(photo, "right"), {
-            kind: "chip-button",
-            sign: "check",
-            "data-focus": "right",
-            "aria-pressed": String(photo.judged === "right"),
-          })}
-          ${button("Wrong", wrong, {
-            kind: "chip-button",
-            sign: "close",
-            "data-focus": "wrong",
-            "aria-pressed": String(photo.judged === "wrong"),
-          })}
+          ${mine("Right", "check", () => judge(photo, "right"))} ${mine("Wrong", "close", wrong)}
         </div>
         ${!state.readOnly && html`<${Teach} photo=${photo} open=${teaching} ontoggle=${setTeaching} />`}
       `}
@@ -121,10 +103,8 @@ function Card({ photo }) {
 }
 
 function Progress({ photo }) {
-  const part = photo.progress;
-  const words = part === null ? "Getting ready …" : part < 1 ? `Sending, ${Math.round(100 * part)} %` : "Looking …";
   return html`<div class="waiting">
-    <span class="spinner" aria-hidden="true"></span>${words}
+    <span class="spinner" aria-hidden="true"></span>Looking …
     ${photo.cancel && button("Cancel", photo.cancel, { kind: "quiet", "data-focus": "cancel" })}
   </div>`;
 }
@@ -185,14 +165,7 @@ function Proof({ photo, hovered }) {
           />`}
       ${!hidden && html`<${Heat} photo=${photo} cells=${cells} />`}
     <//>
-    <button
-      type="button"
-      class="icon-button remove"
-      aria-label=${`Remove ${photo.name}`}
-      onClick=${() => removePhoto(photo)}
-    >
-      ${icon("close")}
-    </button>
+    ${button(null, () => removePhoto(photo), { kind: "icon-button remove", sign: "close", "aria-label": `Remove ${photo.name}` })}
     ${done &&
     !hidden &&
     (heatProblem(photo)
@@ -221,14 +194,7 @@ function Proof({ photo, hovered }) {
       <span>${photo.name}</span>
       ${done &&
       !hidden &&
-      html`<button
-        type="button"
-        class="part-button"
-        aria-pressed=${String(heated)}
-        onClick=${() => setHeated(!heated)}
-      >
-        ${icon("heat")}Heat
-      </button>`}
+      button("Heat", () => setHeated(!heated), { kind: "part-button", sign: "heat", "aria-pressed": String(heated) })}
     </figcaption>
   </figure>`;
 }
@@ -307,17 +273,14 @@ function Stage({ photo, hidden, children }) {
     announce("Drag a box over the photo. Or move it with the arrow keys, size it with Shift, and press Enter.");
   };
   const tool = (name, sign, word, now) =>
-    html`<button
-      type="button"
-      class="part-button"
-      data-focus=${name}
-      aria-pressed=${String(mode === name)}
-      title="Drag a box over the photo"
-      onKeyDown=${keys}
-      onClick=${choose(name)}
-    >
-      ${icon(sign)}${mode === name ? now : word}
-    </button>`;
+    button(mode === name ? now : word, choose(name), {
+      kind: "part-button",
+      sign,
+      title: "Drag a box over the photo",
+      "data-focus": name,
+      "aria-pressed": String(mode === name),
+      onKeyDown: keys,
+    });
   const spot = box && {
     left: `${100 * box[0]}%`,
     top: `${100 * box[1]}%`,
