@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from unseen.answers.answer import SUPPORT, Answer, support_in_words
+from unseen.answers.answer import SUPPORT, Answer
 from unseen.answers.explain import heat_of_pixels
 from unseen.answers.words import LEVELS, training_in_words, words_of
 from unseen.apps.web.decoder import Decoded
@@ -37,8 +37,6 @@ class View:
     def __init__(self, name: str, model: Model):
         self.name, self.model = name, model
         self.bundle, self.hierarchy = model.bundle, model.bundle.hierarchy
-        trust = self.bundle.solution.trust
-        self.trust = None if trust is None else np.round(np.asarray(trust, np.float64), 4)
 
     def info(self) -> dict[str, Any]:
         bundle = self.bundle
@@ -51,44 +49,51 @@ class View:
             "network": bundle.network.name,
             "vectors": list(bundle.vectors.names),
             "hierarchy": str(self.hierarchy.source.get("kind", "own")),
-            "trust": self.trust is not None,
+            "trust": bundle.solution.trust is not None,
             "added": self.added(),
             "taught": self.taught(),
         }
 
     def added(self) -> list[dict[str, Any]]:
         """The most recently added classes, at most MAX_LISTED."""
-        return [self.brief(id) for id in self.bundle.added[-MAX_LISTED:]]
+        return self.briefs(self.bundle.added[-MAX_LISTED:])
 
     def taught(self) -> list[dict[str, Any]]:
         """The most recently taught classes, at most MAX_LISTED."""
-        last = list(self.bundle.taught.items())[-MAX_LISTED:]
-        return [self.brief(id) | {"photos": taught.photos} for id, taught in last]
+        last = list(self.bundle.taught)[-MAX_LISTED:]
+        return [one | {"photos": self.bundle.taught[one["id"]].photos} for one in self.briefs(last)]
 
     @cached_property
-    def marks(self) -> np.ndarray:
-        """N: seen | unseen | guesswork | link, as the page draws them; a link connects classes and is no answer."""
-        bundle, least = self.bundle, SUPPORT[-2][1]
-        weak = np.zeros(len(bundle), bool) if self.trust is None else self.trust < least
-        weak[self.hierarchy.indices(bundle.taught)] = False
-        return np.select([bundle.is_seen, ~bundle.is_class, weak], ["seen", "link", "guesswork"], "unseen")
-
-    def brief(self, id: str) -> dict[str, Any]:
-        """What the page shows beside a class wherever it is named."""
-        row, taught = self.hierarchy.index(id), self.bundle.taught.get(id)
-        is_seen, is_class = bool(self.bundle.is_seen[row]), bool(self.bundle.is_class[row])
-        trust = None if self.trust is None else float(self.trust[row])
-        photos = 0 if taught is None else taught.photos
-        in_words = training_in_words(is_seen, bool(self.bundle.is_novel[row]), photos)
+    def known(self) -> dict[str, list]:
+        """How each of the N nodes came to be known: as the page draws it, in words, and how well it is supported."""
+        bundle, rows = self.bundle, np.arange(len(self.bundle))
+        taught = {int(self.hierarchy.index(id)): taught.photos for id, taught in bundle.taught.items()}
+        settled = bundle.is_seen | ~bundle.is_class | np.isin(rows, list(taught))
+        trust = bundle.solution.trust
+        trust = np.full(len(rows), np.nan) if trust is None else np.round(np.asarray(trust, np.float64), 4)
+        words, least = zip(*SUPPORT, strict=True)
+        support = np.select([settled, *(trust >= one for one in least)], ["", *words], "")  # nothing exceeds NaN
+        marks = [bundle.is_seen, ~bundle.is_class, support == words[-1]]
+        training = [training_in_words(*one) for one in ((True, False), (False, True), (False, False))]
+        training = np.select([bundle.is_seen, bundle.is_novel], training[:2], training[2]).astype(object)
+        training[~bundle.is_class] = "only a heading"
+        for row, photos in taught.items():
+            training[row] = training_in_words(bool(bundle.is_seen[row]), bool(bundle.is_novel[row]), photos)
         return {
-            "id": id,
-            "name": self.hierarchy.name(id),
-            "mark": str(self.marks[row]),
-            "training": in_words if is_class or taught else "only a heading",
-            "trust": trust,
-            "support": "" if is_seen or taught or not is_class else support_in_words(trust),
-            "children": len(self.hierarchy.children(id)),
+            "mark": np.select(marks, ["seen", "link", "guesswork"], "unseen").tolist(),  # a link is no answer
+            "training": training.tolist(),
+            "trust": np.where(np.isnan(trust), None, trust).tolist(),
+            "support": support.tolist(),
+            "children": np.bincount(self.hierarchy.parent_idx, minlength=len(rows)).tolist(),
         }
+
+    def briefs(self, ids: Sequence[str]) -> list[dict[str, Any]]:
+        """What the page shows beside classes wherever it names them."""
+        names, rows = self.hierarchy.names, self.hierarchy.indices(ids).tolist()
+        return [
+            {"id": id, "name": names[row]} | {field: values[row] for field, values in self.known.items()}
+            for id, row in zip(ids, rows, strict=True)
+        ]
 
     # -- answers -------------------------------------------------------------------------------------------------------
 
@@ -101,10 +106,11 @@ class View:
         ]
 
     def _for_page(self, answer: Answer, watched: Sequence[dict[str, Any]]) -> dict[str, Any]:
+        named = list(dict.fromkeys(one.id for one in (*answer.guesses, *answer.labels)))
         return {
             "hedge": LEVELS.get(answer.verdict.level, ""),
             "text": answer.verdict.text,
-            "about": {one.id: self.brief(one.id) for one in (*answer.guesses, *answer.labels)},
+            "about": dict(zip(named, self.briefs(named), strict=True)),
             "nodes": self._probable_tree(answer),
             "watched": [one | self._probable_place(answer, one["id"]) for one in watched],
         }
@@ -119,45 +125,39 @@ class View:
     def _probable_tree(self, answer: Answer) -> list[dict[str, Any]]:
         """The probable nodes and the guesses as a tree: each after its parent, a class with several under the first.
         It has what a person would say, each spoken name once: as the guess, else the verdict, else the first node."""
-        hierarchy, words = self.hierarchy, words_of(self.hierarchy)
-        probabilities = dict(answer.nodes.items()) if answer.nodes is not None else {}
-        probable = [id for id, probability in probabilities.items() if probability >= LEAST_PROBABLE][:MOST_NODES]
-        above = {parent for id in probable for parent in hierarchy.parents(id)}
-        tips = [id for id in probable if id not in above]  # their ways up hold all that is shown
-        ends = [*(guess.id for guess in answer.guesses), *filter(None, [answer.verdict.id])]
-        shown_as: dict[int, str] = {}  # group of a spoken name -> id
-        for id in ends:
-            shown_as.setdefault(int(words.groups[hierarchy.index(id)]), id)
-        parent_of: dict[str, str | None] = {}
-        for id in (*tips, *ends):
-            steps: dict[str, None] = {}
-            for row in hierarchy.indices(reversed(self._way_up(id))).tolist():
-                if words.sayable[row] or hierarchy.ids[row] in ends:
-                    steps[shown_as.setdefault(int(words.groups[row]), hierarchy.ids[row])] = None
-            for upper, lower in pairwise([None, *steps]):
-                parent_of.setdefault(str(lower), upper)
-        rows = dict(zip(parent_of, hierarchy.indices(parent_of).tolist(), strict=True))
-        here = None if answer.verdict.id is None else words.groups[hierarchy.index(answer.verdict.id)]
+        words, parents = words_of(self.hierarchy), self.layout.parents
+        chances = {} if answer.nodes is None else dict(answer.nodes.items())
+        probable = [id for id, chance in chances.items() if chance >= LEAST_PROBABLE][:MOST_NODES]
+        told = [*(guess.id for guess in answer.guesses), *filter(None, [answer.verdict.id])]
+        rows = self.hierarchy.indices([*probable, *told]).tolist()
+        ends = rows[len(probable) :]
+        shown_as: dict[int, int] = {}  # group of a spoken name -> row
+        for row in ends:
+            shown_as.setdefault(int(words.groups[row]), row)
+        parent_of: dict[int, int] = {}
+        for row in rows:
+            way = [row]  # by first parents, the most telling in WordNet: a cat is a feline, then a domestic animal
+            while parents[way[-1]] >= 0:
+                way.append(int(parents[way[-1]]))
+            said = [step for step in reversed(way) if words.sayable[step] or step in ends]
+            steps = dict.fromkeys(shown_as.setdefault(int(words.groups[step]), step) for step in said)
+            for upper, lower in pairwise([-1, *steps]):
+                parent_of.setdefault(lower, upper)
+        ids = self.hierarchy.ids
+        here = words.groups[ends[-1]] if answer.verdict.known else -1
         return [
             {
-                "id": id,
-                "name": words.says[rows[id]],
-                "mark": str(self.marks[rows[id]]),
-                "training": self.brief(id)["training"],
-                "parent": parent,
-                "probability": min(1.0, probabilities.get(id, 0.0)),
-                "here": bool(words.groups[rows[id]] == here),
-                "at": self.layout.stretch(rows[id]),
+                "id": ids[row],
+                "name": words.says[row],
+                "mark": self.known["mark"][row],
+                "training": self.known["training"][row],
+                "parent": None if parent < 0 else ids[parent],
+                "probability": min(1.0, chances.get(ids[row], 0.0)),
+                "here": bool(words.groups[row] == here),
+                "at": self.layout.stretch(row),
             }
-            for id, parent in parent_of.items()
+            for row, parent in parent_of.items()
         ]
-
-    def _way_up(self, id: str) -> list[str]:
-        """By first parents, the most telling in WordNet: a cat is a feline, then a domestic animal."""
-        way = [id]
-        while parents := self.hierarchy.parents(way[-1]):
-            way.append(parents[0])
-        return way
 
     def _places(self, features: np.ndarray, candidates: str, watch: Sequence[str]) -> list[list[dict]]:
         """The ranks of the watched classes among the candidates, for each photo."""
@@ -192,7 +192,7 @@ class View:
         return [self._describe(sense) for sense in (self.hierarchy.search(query, limit) if query.strip() else tops)]
 
     def _describe(self, sense: Sense) -> dict[str, Any]:
-        return self.brief(sense.id) | {"lemmas": list(sense.lemmas), "definition": sense.definition}
+        return self.briefs([sense.id])[0] | {"lemmas": list(sense.lemmas), "definition": sense.definition}
 
     @cached_property
     def layout(self) -> Layout:
@@ -202,7 +202,7 @@ class View:
         """Every class by a letter for its mark, in the order of the map, and the regions that are named from afar."""
         layout, words = self.layout, words_of(self.hierarchy)
         regions = [row for row in layout.regions(LEAST_REGION).tolist() if words.sayable[row]]
-        marks = "".join(mark[0] for mark in self.marks[layout.rows])
+        marks = "".join(self.known["mark"][row][0] for row in layout.rows.tolist())
         named = [
             [*layout.stretch(row), int(layout.depth[row]), words.says[row], self.hierarchy.ids[row]] for row in regions
         ]
@@ -221,7 +221,7 @@ class View:
             ids = list(hierarchy.roots)
             while len(ids) == 1 and (below := hierarchy.children(ids[0])):
                 ids = list(below)
-        return [self.brief(id) | {"descendants": len(hierarchy.descendants(id))} for id in ids[:50]]
+        return [one | {"descendants": len(hierarchy.descendants(one["id"]))} for one in self.briefs(ids[:50])]
 
     def propose(self, name: str) -> dict[str, Any]:
         """What a new class of that name may be a kind of; and the classes that have the name already."""
@@ -249,9 +249,9 @@ class View:
             "looks": hierarchy.look(id),
             "at": self.layout.stretch(hierarchy.index(id)),
             "added": id in self.bundle.added,
-            "path": [self.brief(i) for i in reversed(hierarchy.path_to_root(id)[:MAX_LISTED])],
-            "parents": [self.brief(i) for i in hierarchy.parents(id)[:MAX_LISTED]],
-            "below": [self.brief(i) for i in below],
+            "path": self.briefs(hierarchy.path_to_root(id)[:MAX_LISTED][::-1]),
+            "parents": self.briefs(hierarchy.parents(id)[:MAX_LISTED]),
+            "below": self.briefs(below),
             "descendants": len(hierarchy.descendants(id)),
             "nearest": self.nearest(id, nearest),
         }
@@ -272,12 +272,9 @@ class View:
         direction = normalise_rows(solution.classifiers[row : row + 1])[0]
         likeness = np.where(others, (solution.classifiers @ direction) / self._lengths, -np.inf)
         likeness[row] = -np.inf
-        best = np.argsort(-likeness, kind="stable")[:n]
-        return [
-            self.brief(self.hierarchy.ids[other]) | {"likeness": round(float(likeness[other]), 4)}
-            for other in best
-            if np.isfinite(likeness[other])
-        ]
+        best = [other for other in np.argsort(-likeness, kind="stable")[:n] if np.isfinite(likeness[other])]
+        near = zip(self.briefs([self.hierarchy.ids[other] for other in best]), likeness[best].tolist(), strict=True)
+        return [one | {"likeness": round(alike, 4)} for one, alike in near]
 
     def why(self, id: str, n: int) -> dict[str, Any]:
         """The explanation, and what is needed to draw it: every class that lies on one of its paths."""
@@ -285,11 +282,11 @@ class View:
         tree = self._tree([path for path in (reason["path"][::-1], *(n["path"] for n in reason["neighbours"])) if path])
         return (
             reason
-            | self.brief(id)
+            | self.briefs([id])[0]
             | {
                 "looks": self.hierarchy.look(id),
                 "tree": [{"id": i, "parent": parent} for i, parent in tree.items()],
-                "nodes": {i: self.brief(i) for i in tree},
+                "nodes": dict(zip(tree, self.briefs(list(tree)), strict=True)),
             }
         )
 
