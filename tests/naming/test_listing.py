@@ -39,7 +39,7 @@ def finder() -> SenseFinder:
 def test_the_commonest_sense_that_fits_the_others(finder, names, definition):
     senses = {text: finder.senses(text) for text in read_list(names)}
     first = finder.best(next(iter(senses)), senses)
-    assert definition in finder.of(first.id).definition(first.id)
+    assert definition in finder.where(first.id).definition(first.id)
 
 
 def test_an_id_a_plural_and_what_nobody_knows(finder):

@@ -139,7 +139,8 @@ class SenseFinder:
         self._specific = dict(zip(hierarchy.ids, specific.tolist(), strict=True))
         self._above: dict[str, frozenset[str]] = {}  # id -> itself and what is above it in the hierarchy
 
-    def of(self, id: str) -> Hierarchy:
+    def where(self, id: str) -> Hierarchy:
+        """The hierarchy that has this id."""
         return self.hierarchy if id in self.hierarchy else self.wordnet
 
     def senses(self, text: str) -> list[str]:
@@ -173,12 +174,12 @@ class SenseFinder:
             ids, close = [ids[at] for at in order], bool(worth[order[0]] - worth[order[1]] < CLOSE and not hint)
         above = Counter(parent.name for id in ids for parent in self.parents(id)[:1])
         others = [self._meaning(id, above) for id in ids[1:] if id in self._physical][:MENTIONED]
-        parents, definition = self.parents(ids[0]), self.of(ids[0]).definition(ids[0])
+        parents, definition = self.parents(ids[0]), self.where(ids[0]).definition(ids[0])
         return Listed(name, ids[0], False, parents, () if hint else tuple(others), definition, close=close)
 
     def _meaning(self, id: str, above: Mapping[str, int]) -> Meaning:
         parent = next((parent.name for parent in self.parents(id)[:1] if above[parent.name] == 1), "")
-        return Meaning(id, self.of(id).name(id), parent, self.of(id).definition(id))
+        return Meaning(id, self.where(id).name(id), parent, self.where(id).definition(id))
 
     def _likely(self, ids: Sequence[str], text: str) -> np.ndarray:
         """The log-likelihood of each sense by itself; 0 for the likeliest."""
@@ -194,7 +195,7 @@ class SenseFinder:
         return worth - worth.max()
 
     def parents(self, id: str) -> tuple[Sense, ...]:
-        return tuple(map(self.of(id).sense, self.of(id).parents(id)))
+        return tuple(map(self.where(id).sense, self.where(id).parents(id)))
 
     def kinship(self, id: str, others: Sequence[str], likely: np.ndarray | None = None) -> float:
         """How specific the lowest common ancestor is, for the best of the other senses."""
@@ -206,7 +207,7 @@ class SenseFinder:
 
     def _up(self, id: str) -> frozenset[str]:
         if id not in self._above:
-            self._above[id] = frozenset((id, *self.of(id).ancestors(id))) & self._specific.keys()
+            self._above[id] = frozenset((id, *self.where(id).ancestors(id))) & self._specific.keys()
         return self._above[id]
 
 
@@ -240,9 +241,9 @@ def _place(finder: SenseFinder, looks: Mapping[str, str]) -> dict[str, Listed]:
     for text, (name, hint) in hints.items():
         if not hint and name not in places:
             raise UnseenError(f"nothing is known of {name!r}: say what it is a kind of, as in '{name} (bird)'")
-        parent = find_class(hint, finder.of(hint)) if hint else places[name].sense.id
+        parent = find_class(hint, finder.where(hint)) if hint else places[name].sense.id
         score = None if hint else round(places[name].score, 3)
-        placed[text] = Listed(name, slug(name), True, (finder.of(parent).sense(parent),), score=score)
+        placed[text] = Listed(name, slug(name), True, (finder.where(parent).sense(parent),), score=score)
     return placed
 
 

@@ -6,20 +6,18 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import Any, TypeGuard
 
 import numpy as np
 
 from unseen import data as assets
+from unseen.hierarchy.core import Hierarchy
 from unseen.util.errors import UnseenError
 from unseen.util.names import list_some
 from unseen.vectors.files import split_member
 from unseen.vectors.looks import LookEncodings
 from unseen.vectors.sources import MODES, CallableVectors, VectorSource, WordVectors, checked
 from unseen.vectors.text_encoder import TextEncodings
-
-if TYPE_CHECKING:
-    from unseen.hierarchy.core import Hierarchy
 
 OPTIONS = (
     "glove (built-in GloVe 6B, 100-d), text (built-in sentence encodings), looks (what things look like, in "

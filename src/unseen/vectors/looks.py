@@ -6,16 +6,14 @@ The glossary's looks are embedded as encodings. Looks in a user's own words need
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from unseen import data as assets
 from unseen.hierarchy import paths
+from unseen.hierarchy.core import Hierarchy
 from unseen.vectors.text_encoder import Encodings, unchanged_rows
-
-if TYPE_CHECKING:
-    from unseen.hierarchy.core import Hierarchy
 
 LOOKS = "looks-minilm.npz"
 

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from unseen import data as assets
+from unseen.hierarchy.core import Hierarchy
 from unseen.util.errors import UnseenError
 from unseen.util.files import sha256
 from unseen.vectors.files import load_vector_file, split_member
 
 if TYPE_CHECKING:  # importing scipy takes a while: it waits until words are looked up
     from scipy.sparse import csr_array
-
-    from unseen.hierarchy.core import Hierarchy
 
 GLOVE = "glove-6b-100d.npz"
 MODES = ("lower", "authors")

