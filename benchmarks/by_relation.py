@@ -36,7 +36,7 @@ from unseen.methods.structural import distances
 from unseen.model import Model
 from unseen.networks.folders import open_features
 from unseen.util.files import write_atomically
-from unseen_lab.authors import AUTHORS_LISTS
+from unseen_lab.data.authors import AUTHORS_LISTS
 from unseen_lab.tables.claims import LEVEL, holm, show_p, sign_flip
 from unseen_lab.tables.table import Table
 

@@ -35,7 +35,7 @@ from unseen.networks.loading import load_network
 from unseen.training.default import DEFAULT_VECTORS
 from unseen.util.run import Run
 from unseen.vectors.class_vectors import ClassVectors, class_vectors, load_vectors
-from unseen_lab.authors import AUTHORS_LISTS, paper_list
+from unseen_lab.data.authors import AUTHORS_LISTS, paper_list
 
 NETWORKS = ("efficientnet-lite0", "efficientnet-lite1", "efficientnet-lite2", "resnet50")
 LOOKED_AT, REPORTED = 0, 1  # which of every two classes of photos

@@ -19,7 +19,7 @@ import numpy as np
 from pages import kept_words
 from unseen.evaluation import evaluate_lists
 from unseen.util import write_atomically
-from unseen_lab.authors import AUTHORS_LISTS
+from unseen_lab.data.authors import AUTHORS_LISTS
 from unseen_lab.tables.claims import LEVEL, holm, show_p, sign_flip
 from unseen_lab.tables.levels import LENGTHS, Row, find_level
 from unseen_lab.tables.run import deviation

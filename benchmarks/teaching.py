@@ -32,7 +32,7 @@ from unseen.networks import FeatureStore
 from unseen.networks.loading import load_network
 from unseen.util.run import Run
 from unseen.vectors.class_vectors import class_vectors, load_vectors
-from unseen_lab.authors import AUTHORS_LISTS, paper_list
+from unseen_lab.data.authors import AUTHORS_LISTS, paper_list
 from unseen_lab.tables.plots import drawing
 
 NETWORKS = ("efficientnet-lite0", "efficientnet-lite1", "efficientnet-lite2", "resnet50")

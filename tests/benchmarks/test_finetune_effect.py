@@ -15,7 +15,7 @@ BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 @pytest.fixture
 def study(monkeypatch):
     monkeypatch.syspath_prepend(str(BENCHMARKS))
-    monkeypatch.setattr("unseen_lab.authors.paper_list", lambda name: LISTS[name])
+    monkeypatch.setattr("unseen_lab.data.authors.paper_list", lambda name: LISTS[name])
     import finetune_effect
 
     return finetune_effect

@@ -102,7 +102,7 @@ def test_added_seen_classes_compete_but_their_photos_do_not_count(model, photos,
 
 
 def test_named_lists(model, photos, monkeypatch):
-    monkeypatch.setattr("unseen_lab.authors.paper_list", lambda name: LISTS[name])
+    monkeypatch.setattr("unseen_lab.data.authors.paper_list", lambda name: LISTS[name])
     for spec, listed, seen in (
         ("2-hops", LISTS["2-hops"], False),
         ("2-hops+1K", LISTS["2-hops"], True),

@@ -47,7 +47,7 @@ MOST_OPERATIONS = 200
 Finder: TypeAlias = Callable[[Hierarchy], Iterable[str]]
 _registered: dict[str, Finder] = {}
 LABORATORY: dict[str, str] = dict.fromkeys(
-    ("2-hops", "3-hops", "all", "awa2", "awa2-test", "awa2-train"), "unseen_lab.authors"
+    ("2-hops", "3-hops", "all", "awa2", "awa2-test", "awa2-train"), "unseen_lab.data.authors"
 )
 """Sets that a module of the laboratory registers when it is imported, which happens when someone asks for one."""
 

@@ -14,7 +14,7 @@ from unseen.bundle import is_bundle
 from unseen.evaluation import RanksTable, evaluate_lists
 from unseen.methods import get_method, method_names
 from unseen.photos import list_photos
-from unseen_lab.authors import AUTHORS_LISTS
+from unseen_lab.data.authors import AUTHORS_LISTS
 from unseen_lab.tables.claims import LEVEL, holm, sign_flip
 from unseen_lab.tables.levels import Level, Row, name_of
 from unseen_lab.tables.table import MISSING, Table, figure

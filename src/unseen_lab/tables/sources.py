@@ -23,7 +23,7 @@ from unseen.evaluation import evaluate_lists, relations_to_seen
 from unseen.methods import normalise_rows
 from unseen.networks import open_features
 from unseen.util import to_csv, write_atomically
-from unseen_lab.authors import AUTHORS_LISTS
+from unseen_lab.data.authors import AUTHORS_LISTS
 from unseen_lab.tables.compare import LISTS, NOVEL
 from unseen_lab.tables.ranks import write_ranks
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from unseen import UnseenError
 from unseen.evaluation import RELATIONS
-from unseen_lab.authors import AUTHORS_LISTS
+from unseen_lab.data.authors import AUTHORS_LISTS
 from unseen_lab.tables.claims import LEVEL, holm, show_p, sign_flips
 from unseen_lab.tables.compare import BOTH, HITS, NOVEL
 from unseen_lab.tables.ranks import read_ranks

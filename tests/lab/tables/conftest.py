@@ -15,5 +15,5 @@ def level(tmp_path_factory) -> Level:
 def small_lists():
     """Lists of these classes instead of the authors'."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("unseen_lab.authors.paper_list", lambda name: LISTS[name])
+        patch.setattr("unseen_lab.data.authors.paper_list", lambda name: LISTS[name])
         yield

@@ -10,7 +10,7 @@ from support.own_methods import forget
 from support.tables import small_trainings
 from unseen.methods import method_names
 from unseen.util.errors import UnseenError
-from unseen_lab.authors import AUTHORS_LISTS
+from unseen_lab.data.authors import AUTHORS_LISTS
 from unseen_lab.tables.compare import (
     HITS,
     TESTED,

@@ -21,7 +21,7 @@ from unseen.hierarchy.core import Hierarchy
 from unseen.methods import get_method
 from unseen.util.errors import UnseenError
 from unseen.vectors.class_vectors import class_vectors, load_vectors
-from unseen_lab.authors import paper_list
+from unseen_lab.data.authors import paper_list
 from unseen_lab.tables.levels import LENGTHS, ORDER, Lengths, Level, Row, find_level, link_some, load_recipe
 from unseen_lab.tables.report import load_results, write_report
 from unseen_lab.tables.run import ON_IMAGENET, Reproduction, combine, deviation
@@ -122,7 +122,7 @@ def test_awa2_as_it_is_distributed(tmp_path, monkeypatch):
         file.writelines(f"{id},{id},{'|'.join(parents)}\n" for id, parents in PARENTS.items())
         file.writelines(f"{id},whale,animal\n" for id in ids)
     write_photos(tmp_path / "photos" / "unseen", ids[:1], 2)
-    monkeypatch.setattr("unseen_lab.authors.paper_list", lambda name: ids)
+    monkeypatch.setattr("unseen_lab.data.authors.paper_list", lambda name: ids)
     recipe = replace(load_recipe("awa2"), rows=(Row("structural", "structural", ours=True),))
     monkeypatch.setattr("unseen_lab.tables.run.load_recipe", lambda name: recipe)
     for photos in (tmp_path / "photos", None):

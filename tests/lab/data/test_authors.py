@@ -13,7 +13,7 @@ import pytest
 from unseen.data import imagenet_1k
 from unseen.hierarchy.core import Hierarchy
 from unseen.naming.candidates import resolve_candidates
-from unseen_lab.authors import paper_list
+from unseen_lab.data.authors import paper_list
 
 
 def test_the_authors_lists(authors_lists):
@@ -43,7 +43,7 @@ try:
     resolve_candidates(fruits().bundle, "awa2-test")
 except Exception as error:
     assert "name no class" in str(error)
-assert "unseen_lab.authors" in sys.modules
+assert "unseen_lab.data.authors" in sys.modules
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
