@@ -63,7 +63,7 @@ def test_by_command_line(folder):
     forget("own_method")
     assert run("info", "bundle")["method"] == NAME
     assert run("evaluate", "bundle", "--photos", "photos", "--candidates", "seen")["images"] == 2 * len(SEEN)
-    assert run("export", "bundle", "--to", "torch", "--out", "model.safetensors")["classes"] == len(PARENTS)
+    assert run("export", "bundle", "--to", "onnx", "--out", "model.onnx")["classes"] == len(PARENTS)
     assert not is_imported()
 
     spaniel = ("add", "bundle", "--name", "spaniel", "--parent", "dog", "--out", "grown")
@@ -90,7 +90,7 @@ def test_by_python(folder, tmp_path, caplog):
     model = unseen.load("bundle")
     assert model.bundle.method == NAME and (model.bundle.solution.classifiers == bundle.solution.classifiers).all()
     assert model.evaluate("photos", "seen").images == 2 * len(SEEN)
-    assert model.export("torch", tmp_path / "model.safetensors")["classes"] == len(PARENTS)
+    assert model.export("onnx", tmp_path / "model.onnx")["classes"] == len(PARENTS)
     with pytest.raises(UnseenError, match="pass trust_code=True"):
         model.add("spaniel", parents=["dog"])
     with pytest.raises(UnseenError, match="import own_method first, in Python"):

@@ -1,22 +1,24 @@
-"""Classes of a finished bundle taught with photos, at once and without training; and made to forget them.
+"""Teach classes of a finished bundle with photos, at once and without training; and make it forget them.
 
-A prediction in doubt and photos as evidence are weighed in closed form:
+A closed form weighs the prediction, which is in doubt, against the photos:
 
     w' = mu + shrink(a) ((1 - a) (w - mu) + a q),    a = n doubt / (n doubt + NOISE sqrt(1 - doubt))
 
 w is the predicted classifier, a guess with variance `doubt`: for kin 1 - trust^2, its median over the novel classes.
-q is what n photos say alone, the direction of their mean feature m, without what the photos of all classes share:
+q is the evidence of n photos: the direction of their mean feature m, without what the photos of all classes share:
 
     q = length * (m/|m| - share c/|c|) / usual length of these
 
-with mu the mean of the seen classifiers, `length` their usual distance from it, c an average photo and `share` the mean
-over the taught classes of cos(m, c). So among classes that were all taught the photos' part is a nearest mean by
-cosine. NOISE is the variance of what a single photo says. Teaching must not raise scores on unrelated photos: the
-biases are such that the average photo c scores as before, in the mean over the taught classes, and the more a class
-owes to photos the shorter w' is made, since photos of its siblings are like its own photos too.
+mu is the mean of the seen classifiers, `length` their usual distance from it, c an average photo and `share` the mean
+of cos(m, c) over the taught classes. So the photos' part is a nearest mean by cosine among taught classes. NOISE is the
+variance of what a single photo says.
 
-Only the features of the photos count. Their mean is kept, so that ten photos in two goes are worth as much as ten in
-one, and forgetting gives back exactly what was there. Classes that are not taught never change.
+Teaching must not raise scores on unrelated photos. Biases are chosen so that an average photo's mean score over the
+taught classes does not change. The more a class owes to photos, the shorter w' is made, since photos of its siblings
+resemble its own.
+
+A bundle keeps the mean of the photos' features and no photos: ten photos in two goes count as much as ten in one, and
+forgetting restores exactly what was there. Classes that are not taught never change.
 """
 
 from __future__ import annotations
@@ -35,26 +37,26 @@ from unseen.networks.features import check_matrix
 from unseen.util.errors import UnseenError
 
 NOISE = 2.0
-"""Of one photo, in units of the variance of a class of which nothing is known (`benchmarks/teaching.py choose`)."""
+"""Variance of one photo, in units of the variance of an unknown class (`benchmarks/teaching.py choose`)."""
 DOUBT = 0.75
 """For methods without trust: the median of kin's doubt on hidden seen classes."""
 SEEN_DOUBT = 0.02
-"""Of a classifier that the network learned from photos itself."""
+"""Doubt of a classifier that the network learned from photos."""
 SMALL = 1e-12
 
 
 @dataclass(frozen=True)
 class Photos:
-    """Of one class: features, n x D, and a checksum for each, by which a photo is known again."""
+    """Photos of one class: features, n x D, and a checksum of each, to recognise a photo that was taught before."""
 
     features: np.ndarray
     checksums: Sequence[str]
 
 
 def teach(bundle: Bundle, photos: Mapping[str, Photos]) -> Bundle:
-    """The bundle with classes that also come from photos; the formula is at the top of this file.
+    """The bundle with classes taught by photos; the formula is at the top of this file.
 
-    A photo that a class was taught with before is not counted again.
+    A photo that taught a class before does not count again.
     """
     if not photos:
         raise UnseenError("no photos to teach a class with were given")
@@ -114,7 +116,7 @@ def _continued(entry: Taught, features: np.ndarray, checksums: Sequence[str]) ->
 
 
 def _apply(bundle: Bundle, changed: Mapping[str, Taught], taught: dict[str, Taught]) -> Bundle:
-    """The bundle with this taught, and the rows of all taught classes, and of those that changed, from scratch."""
+    """The bundle with the rows of all taught and all changed classes computed from their stored predictions."""
     solution, kept = bundle.solution, {id: entry for id, entry in taught.items() if entry.photos}
     classifiers = np.array(solution.classifiers, np.float32)
     trust = None if solution.trust is None else np.array(solution.trust)
@@ -129,14 +131,14 @@ def _apply(bundle: Bundle, changed: Mapping[str, Taught], taught: dict[str, Taug
     doubt = usual_doubts(bundle, trust)
     like, has_bias = Reference.of(_untaught_seen(bundle)), scores_with_bias(solution.projection)
     with_photos, is_seen = [row for row, entry in entries.items() if entry.photos], bundle.is_seen
-    # A seen class competes with others that have no photos: it is weighed by itself.
+    # The other seen classes have no photos: each taught one is weighed by itself.
     unseen, alone = [row for row in with_photos if not is_seen[row]], [[row] for row in with_photos if is_seen[row]]
     for rows in filter(None, [unseen, *alone]):
-        of = [entries[row] for row in rows]
+        chosen = [entries[row] for row in rows]
         doubts = [SEEN_DOUBT if is_seen[row] else doubt[row] for row in rows]
-        weights = [weigh(one.photos, d) if one.answered else 1.0 for one, d in zip(of, doubts, strict=True)]
-        points = solution.projection(np.stack([one.mean for one in of]).astype(np.float32))
-        classifiers[rows] = combine(np.stack([one.predicted for one in of]), points, weights, like, has_bias)
+        weights = [weigh(one.photos, d) if one.answered else 1.0 for one, d in zip(chosen, doubts, strict=True)]
+        points = solution.projection(np.stack([one.mean for one in chosen]).astype(np.float32))
+        classifiers[rows] = combine(np.stack([one.predicted for one in chosen]), points, weights, like, has_bias)
     if trust is not None:
         for row in with_photos:
             trust[row] = np.sqrt(1 - remaining_doubt(entries[row].photos, 1 - float(trust[row]) ** 2))
@@ -146,8 +148,8 @@ def _apply(bundle: Bundle, changed: Mapping[str, Taught], taught: dict[str, Taug
 
 
 def usual_doubts(bundle: Bundle, trust: np.ndarray | None) -> np.ndarray:
-    """N: for novel classes the median of theirs: classes whose photos weigh differently do not compare well. For those
-    above seen classes, of which much is known, their own."""
+    """N: the median for all novel classes, since classes whose photos weigh differently do not compare well; for
+    classes above seen ones their own doubt."""
     if trust is None:
         return np.full(len(bundle), DOUBT)
     doubt, novel = np.maximum(1 - trust.astype(np.float64) ** 2, SEEN_DOUBT), bundle.is_novel & bundle.is_class
@@ -155,11 +157,11 @@ def usual_doubts(bundle: Bundle, trust: np.ndarray | None) -> np.ndarray:
 
 
 def _untaught_seen(bundle: Bundle) -> np.ndarray:
-    """M x E: the seen classes' rows without what they were taught."""
+    """M x E: the seen classes' rows before teaching."""
     rows = np.array(bundle.solution.classifiers[bundle.seen], np.float32)
-    for place, id in enumerate(bundle.seen_ids):
+    for position, id in enumerate(bundle.seen_ids):
         if id in bundle.taught:
-            rows[place] = bundle.taught[id].predicted
+            rows[position] = bundle.taught[id].predicted
     return rows
 
 
@@ -188,8 +190,8 @@ class Reference:
 
 
 def weigh(photos: int, doubt: float, noise: float = NOISE) -> float:
-    """a: how much photos count against the prediction, 0..1. The posterior mean of a classifier of unit variance, whose
-    prediction has the length sqrt(1 - doubt) before it is made as long as the others.
+    """a: the weight of photos against the prediction, 0..1. It follows from the posterior mean of a classifier of unit
+    variance, whose prediction has length sqrt(1 - doubt) before it is scaled to the length of the others.
 
     >>> weigh(0, 0.75), round(weigh(1, 0.75), 2), round(weigh(10, 0.75), 2)
     (0.0, 0.43, 0.88)
@@ -198,7 +200,7 @@ def weigh(photos: int, doubt: float, noise: float = NOISE) -> float:
 
 
 def shrink(weight: float) -> float:
-    """How much shorter a classifier is made that owes so much to photos.
+    """The factor of a classifier's length, by the weight of its photos.
 
     Longer ones take more photos from untaught siblings; shorter ones lose too many of their own.
 
@@ -209,17 +211,17 @@ def shrink(weight: float) -> float:
 
 
 def remaining_doubt(photos: int, doubt: float) -> float:
-    """The variance that is left when photos were weighed in."""
+    """The variance that is left after photos."""
     return doubt * NOISE / (NOISE + photos * doubt)
 
 
 def combine(
     predicted: np.ndarray, points: np.ndarray, weights: Sequence[float] | np.ndarray, like: Reference, has_bias: bool
 ) -> np.ndarray:
-    """w' (n x E, float32) of predicted classifiers and the means of their photos, `points`, where classes are scored.
+    """w' (n x E, float32) from predicted classifiers and `points`, the projected means of their photos.
 
-    With `has_bias` the last number of each is a bias, and the 1 that it is multiplied by. Without, scores are like
-    cosines, and only the direction of a point itself counts.
+    With `has_bias` the last number of a classifier is its bias, and that of a point is 1. Without, scores are like
+    cosines, and only the direction of a point counts.
     """
     weight = np.asarray(weights, np.float64)[:, None]
     directions = normalise_rows(points[:, :-1] if has_bias else points).astype(np.float64)
@@ -238,21 +240,21 @@ def combine(
 
 
 def average_photo(features: np.ndarray) -> np.ndarray:
-    """The features of an average photo (D), estimated from these (n x D): all equal.
+    """The features of an average photo (D), estimated as the overall mean of `features` (n x D) in each place.
 
-    Pooled features are nearly that: the mean over photos of EfficientNet-Lite0's and of ResNet-50's has a cosine of
-    0.94 and 0.95 with it.
+    Pooled features come close: the mean over photos has a cosine of 0.94 with it for EfficientNet-Lite0, and of 0.95
+    for ResNet-50.
     """
     return np.full(features.shape[1], features.mean())
 
 
 def scores_with_bias(projection: Projection) -> bool:
-    """Whether the last number of a point is a 1, for the bias."""
+    """Whether a point ends in 1, for the bias."""
     return isinstance(projection, (Append1, Unit))
 
 
 def taught_head(known: np.ndarray, taught: Mapping[int, Taught]) -> np.ndarray:
-    """The network's own classifiers (M x P) with those of taught classes, given by their rows, moved likewise."""
+    """The network's own classifiers (M x P), with the taught ones (given by row) moved likewise."""
     head, like = np.array(known, np.float32), Reference.of(known)
     for row, photos in taught.items():
         point = np.append(photos.mean, 1.0)

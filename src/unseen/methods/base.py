@@ -2,7 +2,7 @@
 
 A method turns a `Problem` into a `Solution`: a matrix with a row for every class, and a projection that brings photo
 features into the same space, so that `projection(features) @ classifiers[u]` is the score of class u. For most methods
-the projection only appends a 1 for the bias; for ConSE and the like it is where the method lives.
+the projection only appends a 1 for the bias; ConSE and the like do their work in it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ State = dict[str, np.ndarray]
 
 @dataclass(frozen=True)
 class FitRecord(Record):
-    """Facts about a fit; what a method does not have stays None, and other JSON values go into `extra`."""
+    """Facts about a fit. A method leaves out what does not apply; other JSON values go into `extra`."""
 
     loss: float | None = None  # at the end
     epochs: int | None = None
@@ -50,10 +50,10 @@ class Solution:
     Args:
         classifiers: N x E, float32, or float16 as some bundles store them; row u belongs to class u.
         projection: Features (n x D) -> n x E, one of those in `unseen.methods.projections`.
-        state: All that `Method.predict` needs for a class that is added later.
+        state: What `Method.predict` needs for a class that is added later.
         record: Facts about the fit: loss, epochs, number of weights and the like.
         answers: N, bool, from `Method.answers`: False where the method has no answer; None: it answers all.
-        trust: N, 0..1, from `Method.trust`: how well seen classes support a class; None: the method has no trust.
+        trust: N, 0..1, from `Method.trust`: how well seen classes support a class; None: the method does not know.
 
     >>> import numpy as np
     >>> import unseen
@@ -84,7 +84,7 @@ class NoSettings:
 
 
 class Method(ABC):
-    """Base class of all methods, with the defaults of what a method may leave out.
+    """Base class of all methods, with defaults for everything that a method may leave out.
 
     A method of your own is a subclass with `fit` and `predict`, as below. `--method my_module:Nearest` finds it on the
     command line, and `@unseen.register("nearest")` above the class makes it available by that name.
@@ -148,7 +148,7 @@ class Method(ABC):
 
 
 class WordSpace(Method):
-    """Base of methods that bring photos to the class vectors, which are their rows: they learn the projection."""
+    """Base of methods that learn a projection from photos to the class vectors: these are their rows."""
 
     def predict(self, problem: Problem, state: State, rows: np.ndarray | None = None) -> np.ndarray:
         vectors = problem.vectors.matrix
@@ -157,11 +157,11 @@ class WordSpace(Method):
 
 @dataclass(frozen=True)
 class Problem:
-    """Known: N nodes with vectors, and the classifiers (M x P) of the M seen ones. Wanted: one for every node.
+    """Given: N nodes with vectors, and the classifiers (M x P) of the M seen ones. Wanted: a classifier for every node.
 
     Args:
         hierarchy: The hierarchy, N nodes.
-        vectors: What is known of each node in numbers (N x S), from one or more sources.
+        vectors: A vector for each node (N x S), from one or more sources.
         seen: M, int64: rows of the hierarchy, in the network's class order.
         classifiers: M x P, float32: [weight, bias] as the network holds them, not normalised.
         features: Of photos of seen classes, for methods that learn from photos.
@@ -196,7 +196,7 @@ class Problem:
         return normalise_rows(self.classifiers)
 
     def rows_or_all(self, rows: np.ndarray | None) -> np.ndarray:
-        """The rows that were asked for; all N if none were named."""
+        """The rows; all N if None."""
         return np.arange(len(self.hierarchy)) if rows is None else np.asarray(rows)
 
     def require_features(self, method: str) -> SeenFeatures:
@@ -208,10 +208,10 @@ class Problem:
         return self.features
 
     def photo_nodes(self, features: SeenFeatures) -> np.ndarray:
-        """Rows of the hierarchy that the labels of photos stand for."""
+        """The row of the hierarchy for each label of the photos."""
         return self.seen if features.ids is None else self.hierarchy.indices(features.ids)
 
 
 def has_vector(matrix: np.ndarray) -> np.ndarray:
-    """n, bool: which rows are not all zero; a zero row belongs to a class without a vector."""
+    """n, bool: which rows are not all zero. A class without a vector has a zero row."""
     return np.asarray(matrix.any(axis=1))

@@ -8,7 +8,6 @@ import torch
 
 from support.graphs import VARIANTS, random_hierarchy, small_method, small_network, small_problem
 from unseen.methods import make_method
-from unseen.methods.graph import layers as sparse
 from unseen.methods.graph.adjacency import hop_groups, receptive_field, whole_graph
 from unseen.methods.graph.layers import Operator, UnitRows
 from unseen.methods.graph.training import half_squares, predict_rows
@@ -47,16 +46,6 @@ def test_rows_of_a_product_and_row_sums(adjacency):
     torch.testing.assert_close(operator.row_sums(alpha), matrix.sum(1))
     part = operator.rows_of_product(slice(1, 3), operator.values(alpha), x)
     torch.testing.assert_close(part, matrix[1:3] @ x)
-
-
-def test_devices_without_compressed_rows_gather_the_same(adjacency, monkeypatch):
-    monkeypatch.setattr(sparse, "GATHERED_NUMBERS", 40)  # several parts even on a small graph
-    operator = Operator(adjacency, torch.float64)
-    x = torch.randn(adjacency.columns, 5, dtype=torch.float64)
-    grad = torch.randn(adjacency.rows, 5, dtype=torch.float64)
-    product = sparse._gathered_product(operator.pointer, operator.column, operator.weight, x)
-    torch.testing.assert_close(product, operator.product(operator.weight, x))
-    torch.testing.assert_close(sparse._gathered_dots(operator, grad, x), sparse._dots(operator, grad, x))
 
 
 every_variant = pytest.mark.parametrize("variant", VARIANTS)

@@ -1,7 +1,7 @@
-"""Who gathers from whom: normalised sparse adjacencies of a class hierarchy, and the receptive field of output rows.
+"""Normalised sparse adjacencies of a class hierarchy, and the receptive field of output rows.
 
-A layer of a graph network computes row i of its output from the rows j that i is adjacent to. The loss reads the seen
-rows only, so walking back from them through each layer's adjacency gives all that training has to compute.
+A layer of a graph network computes row i of its output from the rows j that i is adjacent to. The loss reads only the
+seen rows: walking back from them through each layer's adjacency gives all rows that training must compute.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NORMALISATIONS = ("row", "symmetric")
 class Adjacency:
     """A sparse matrix (rows x columns) in compressed rows; each entry has a fixed weight and belongs to a hop group.
 
-    With hop weights alpha it stands for  A = sum_k alpha_k D_k^-1 A_k;  with one group, for the matrix itself.
+    With hop weights alpha it is  A = sum_k alpha_k D_k^-1 A_k;  with one group, the matrix itself.
     """
 
     pointer: np.ndarray  # rows + 1, int64: entries of row i are pointer[i]:pointer[i + 1]
@@ -47,21 +47,21 @@ class Adjacency:
         return np.repeat(np.arange(self.rows), np.diff(self.pointer))
 
     def select(self, rows: np.ndarray) -> tuple[Adjacency, np.ndarray]:
-        """These rows only, with just the columns that they read (ascending), which are returned too."""
+        """These rows with the columns that they read, and those columns (ascending)."""
         counts = (self.pointer[1:] - self.pointer[:-1])[rows]
         pointer = np.concatenate([[0], np.cumsum(counts)])
         kept = np.arange(pointer[-1]) + np.repeat(self.pointer[rows] - pointer[:-1], counts)
         is_read = np.zeros(self.columns, bool)
         is_read[self.column[kept]] = is_read[self.diagonal[rows]] = True
-        place = np.cumsum(is_read) - 1  # of each column among those that are read
+        position = np.cumsum(is_read) - 1  # of each column among the ones that are read
         selected = Adjacency(
             pointer=pointer,
-            column=place[self.column[kept]],
+            column=position[self.column[kept]],
             weight=self.weight[kept],
             group=self.group[kept],
             groups=self.groups,
             columns=int(is_read.sum()),
-            diagonal=place[self.diagonal[rows]],
+            diagonal=position[self.diagonal[rows]],
         )
         return selected, np.flatnonzero(is_read)
 
@@ -75,7 +75,7 @@ class Adjacency:
 
 @dataclass(frozen=True)
 class Field:
-    """What a stack of layers reads to give some output rows: `nodes[l]` are the nodes whose rows enter layer l."""
+    """The nodes that a stack of layers reads for some output rows: the rows of `nodes[l]` enter layer l."""
 
     layers: tuple[Adjacency, ...]
     nodes: tuple[np.ndarray, ...]  # one more than layers; the last are the output rows, in the order asked for
@@ -104,7 +104,7 @@ def hop_groups(hierarchy: Hierarchy, direction: str, k: int = 4, rows: np.ndarra
 
 
 def all_hops(hierarchy: Hierarchy, direction: str) -> Adjacency:
-    """The dense connections whatever their distance: D^-1 A over the node itself and all that a direction reaches."""
+    """The dense connections of all distances in one group: D^-1 A."""
     row, column, _ = _dense_pairs(hierarchy, direction)
     return _normalised(row, column, np.zeros(len(row), np.int64), 1, len(hierarchy), "row")
 
@@ -120,12 +120,12 @@ def neighbours(hierarchy: Hierarchy, normalisation: str = "row") -> Adjacency:
 
 
 def whole_graph(layers: list[Adjacency]) -> Field:
-    """The field of all rows, as it is."""
+    """The field of all rows."""
     return Field(tuple(layers), (np.arange(layers[0].rows),) * (len(layers) + 1))
 
 
 def receptive_field(layers: list[Adjacency], rows: np.ndarray) -> Field:
-    """Walk back from the output rows: each layer keeps the rows that are read after it, and the columns these read."""
+    """Walk back from the output rows: each layer keeps the rows that the next one reads, and the columns they read."""
     nodes, kept = [np.asarray(rows, np.int64)], []
     for adjacency in reversed(layers):
         selected, needed = adjacency.select(nodes[0])

@@ -1,7 +1,7 @@
 """Equals `reference.forward`: a stack of graph layers from word vectors to classifiers, on any part of the graph.
 
 Each layer multiplies with a sparse matrix whose pattern is fixed and whose values may be learned (hop weights,
-attention). The four models differ in their layers only.
+attention).
 """
 
 from __future__ import annotations
@@ -15,9 +15,6 @@ import torch
 from torch import Tensor, nn
 
 from unseen.methods.graph.adjacency import Adjacency
-
-# Where a device has no compressed-row kernels (MPS), edges are gathered this many numbers at a time.
-GATHERED_NUMBERS = 1 << 24
 
 
 class Operator(nn.Module):
@@ -70,14 +67,14 @@ class Operator(nn.Module):
         return SparseProduct.apply(values, dense, self)
 
     def rows_of_product(self, rows: slice, values: Tensor, dense: Tensor) -> Tensor:
-        """Some rows of the product, without gradients: for results too large to be made at once."""
+        """Some rows of the product, without gradients, for results that are too large as a whole."""
         first, last = int(self.pointer[rows.start]), int(self.pointer[rows.stop])
         pointer = self.pointer[rows.start : rows.stop + 1] - first
         return _multiply(pointer, self.column[first:last], values[first:last], dense)
 
 
 class SparseProduct(torch.autograd.Function):
-    """Y = A(v) X;  dX = A(v)^T dY,  dv_ij = dY_i . X_j for the entries (i, j) of the pattern."""
+    """Y = A(v) X;  dX = A(v)^T dY,  dv_ij = dY_i . X_j for each entry (i, j) of the pattern."""
 
     @staticmethod
     def forward(ctx, values: Tensor, dense: Tensor, operator: Operator) -> Tensor:
@@ -98,18 +95,14 @@ class SparseProduct(torch.autograd.Function):
 
 
 def _multiply(pointer: Tensor, column: Tensor, values: Tensor, dense: Tensor) -> Tensor:
-    if dense.device.type == "mps":
-        return _gathered_product(pointer, column, values, dense)
     matrix = _compressed(pointer, column, values, dense.shape[0])
     if dense.device.type == "cpu":
-        return torch.sparse.mm(matrix, dense, "sum")  # twice as fast as `@` on a CPU, which is all that it runs on
+        return torch.sparse.mm(matrix, dense, "sum")  # only for CPUs, and twice as fast there as `@`
     return matrix @ dense
 
 
 def _dots(operator: Operator, left: Tensor, right: Tensor) -> Tensor:
     """left_i . right_j for every entry (i, j)."""
-    if left.device.type == "mps":
-        return _gathered_dots(operator, left, right)
     pattern = _compressed(operator.pointer, operator.column, torch.zeros_like(operator.weight), right.shape[0])
     return torch.sparse.sampled_addmm(pattern, left.contiguous(), right.t(), beta=0).values()
 
@@ -121,28 +114,14 @@ def _compressed(pointer: Tensor, column: Tensor, values: Tensor, columns: int) -
         return torch.sparse_csr_tensor(pointer, column, values, size, check_invariants=False)
 
 
-def _gathered_product(pointer: Tensor, column: Tensor, values: Tensor, dense: Tensor) -> Tensor:
-    row = torch.repeat_interleave(torch.arange(len(pointer) - 1, device=pointer.device), pointer.diff())
-    result = dense.new_zeros(len(pointer) - 1, dense.shape[1])
-    for part in torch.arange(len(column), device=column.device).split(max(1, GATHERED_NUMBERS // dense.shape[1])):
-        result.index_add_(0, row[part], values[part, None] * dense[column[part]])
-    return result
-
-
-def _gathered_dots(operator: Operator, left: Tensor, right: Tensor) -> Tensor:
-    size = max(1, GATHERED_NUMBERS // left.shape[1])
-    pairs = zip(operator.row.split(size), operator.column.split(size), strict=True)
-    return torch.cat([(left[row] * right[column]).sum(1) for row, column in pairs])
-
-
-# A sparse product moves about this many times fewer numbers a second than a dense one multiplies.
+# A multiplication in a sparse product takes about as long as this many in a dense one.
 SPARSE_COST = 16
 
 
 class GraphLayer(nn.Module):
-    """One step from the rows of a graph's nodes to those of their neighbours, without its activation.
+    """One propagation step along an operator (rows x columns), without its activation.
 
-    Shapes: columns x inputs -> rows x outputs, of an operator that is rows x columns.
+    Shapes: columns x inputs -> rows x outputs.
     """
 
     def __init__(self, outputs: int):
@@ -150,7 +129,7 @@ class GraphLayer(nn.Module):
         self.outputs = outputs
 
     def forward(self, hidden: Tensor, operator: Operator, alpha: Tensor | None = None) -> Tensor:
-        """All rows; `alpha` are the weights of the hop groups, for models that have them."""
+        """All rows; `alpha` has the weights of the hop groups, if the model has any."""
         raise NotImplementedError
 
     def chunks(self, hidden: Tensor, operator: Operator, alpha: Tensor | None, size: int) -> Iterator[Tensor]:
@@ -161,8 +140,8 @@ class GraphLayer(nn.Module):
 class GraphConvolution(GraphLayer):
     """One propagation step without its activation:  A (H Theta) + b,  or  A (H Theta + b)  with `propagate_bias`.
 
-    The product is associated as (A H) Theta where that is cheaper. A bias inside the brackets comes out scaled by A's
-    row sums, which differ from 1 where hop groups are mixed and some are empty.
+    The product is computed as (A H) Theta if that is cheaper. A bias inside the brackets is scaled by A's row sums,
+    which differ from 1 if some hop groups of a node are empty.
 
     Shapes: H is columns x inputs, A rows x columns, Theta inputs x outputs, the result rows x outputs.
     """
@@ -200,15 +179,15 @@ class GraphConvolution(GraphLayer):
     def _offset(self, operator: Operator, alpha: Tensor | None, rows: slice = slice(None)) -> Tensor | None:
         if self.bias is None or not self.propagate_bias or alpha is None:
             return self.bias
-        # As a matrix product, whose backward pass is two more; that of torch.outer() makes two matrices of this size.
+        # The backward pass of torch.outer() would make two matrices of this size.
         return operator.row_sums(alpha)[rows].unsqueeze(1) @ self.bias.unsqueeze(0)
 
 
 class LeakyDropout(torch.autograd.Function):
-    """max(h, slope h) * mask, in place: one pass less over the activations than two separate steps.
+    """max(h, slope h) * mask, in place, with one pass over the activations less than in two steps.
 
-    Where the mask is not 0 the sign of the result is that of the input, and where it is 0 there is no gradient: so the
-    result is all that the backward pass needs.
+    The backward pass needs only the result: it has the input's sign where the mask is not 0, and where the mask is 0
+    the gradient is 0.
     """
 
     @staticmethod
@@ -231,7 +210,7 @@ class LeakyDropout(torch.autograd.Function):
 class UnitRows(torch.autograd.Function):
     """y = h / |h| for each row, in place;  dh = (dy - y (y . dy)) / |h|.
 
-    Rows of zeros stay zero and pass no gradient: divided by next to nothing, it would drown that of all other rows.
+    Rows of zeros stay zero and pass no gradient: divided by their length, it would drown all others.
     """
 
     @staticmethod
@@ -272,7 +251,7 @@ class GraphNetwork(nn.Module):
         self.slope = slope
 
     def mixing(self, layer: int) -> Tensor | None:
-        """The weights of the hop groups in a layer (K + 1), for models that have them."""
+        """The weights of the hop groups in a layer (K + 1), if the model has any."""
         return None
 
     def hop_weights(self) -> dict[str, list[float]]:

@@ -37,8 +37,8 @@ LOG_EVERY = 10  # epochs
 class Masks:
     """Draws the dropout mask of each layer's input: 0 with the layer's probability r, else 1 / (1 - r).
 
-    At r = 0.5, on a CPU, bytes of random bits are looked up in a table of 256 x 8 factors, which costs a tenth of
-    drawing a uniform number for each entry. A mask is valid until the next one is drawn for the same layer.
+    At r = 0.5 on a CPU, each random byte is looked up in a table of 256 x 8 factors, which takes a tenth of the time of
+    a uniform number for each entry. A mask is valid until the next one is drawn for the same layer.
 
     Args:
         rates: Share of the entries that are 0, for each layer.
@@ -165,8 +165,8 @@ def fit(
 
     `run.resume` continues from the checkpoint in `run.folder`.
     """
-    processes = Processes(run.device, alone=True)  # stage 1 is short: torchrun's other processes wait for it
-    training = Training(network, field, x, targets, settings, run.seed, processes.device)
+    processes = Processes("cpu", alone=True)  # stage 1 is short: torchrun's other processes wait for it
+    training = Training(network, field, x, targets, settings, run.seed, graph_device(run.device))
     loop = Stage1(training, run, settings.epochs, _identity(name, settings, run, field, x, targets), processes)
     loop.do_epochs(f"Training {name}")
     return FitRecord(
@@ -180,8 +180,14 @@ def fit(
     )
 
 
+def graph_device(name: str) -> torch.device:
+    """The device of that name, but the CPU instead of MPS, which has no sparse products."""
+    device = choose_device(name)
+    return torch.device("cpu") if device.type == "mps" else device
+
+
 def _identity(name: str, settings: GraphSettings, run: Run, field: Field, x: np.ndarray, targets: np.ndarray) -> dict:
-    """What two trainings must share for one to go on where the other stopped. More epochs are allowed."""
+    """The facts that must be equal for one training to resume another; the number of epochs may differ."""
     shared = {key: value for key, value in asdict(settings).items() if key != "epochs"}
     graph = [array for layer in field.layers for array in (layer.pointer, layer.column, layer.weight, layer.group)]
     return {
@@ -201,7 +207,7 @@ def _digest(arrays: list[np.ndarray]) -> str:
     return digest.hexdigest()[:12]
 
 
-CHUNK_ROWS = 2048  # rows of a layer that prediction computes at a time
+CHUNK_ROWS = 2048  # of a layer, in prediction
 
 
 @dataclass(frozen=True)
@@ -213,9 +219,9 @@ class GraphSettings:
         learning_rate: Adam's.
         weight_decay: L2, on every parameter.
         dropout: Share of each layer's inputs that an epoch drops.
-        input_dropout: The same for the class vectors; None: as much of it as leaves enough numbers, see `kept_inputs`.
+        input_dropout: The same for the class vectors; None: at most so much that `kept_inputs` numbers are left.
         dropped_layers: How many of the last layers drop inputs; None: all.
-        dtype: What training computes in.
+        dtype: Precision of training.
         bias: Whether layers add one.
         slope: Of the leaky ReLU for negative numbers.
     """
@@ -233,7 +239,7 @@ class GraphSettings:
     kept_inputs: ClassVar[int] = 75
 
     def dropout_rates(self, layers: int, inputs: int) -> list[float]:
-        """What each layer drops of its input, the first one's S = inputs numbers long.
+        """The share of its input that each layer drops; the first one's input has S = `inputs` numbers.
 
         >>> GraphSettings().dropout_rates(2, 300), GraphSettings().dropout_rates(2, 100)
         ([0.5, 0.5], [0.25, 0.5])
@@ -246,11 +252,11 @@ class GraphSettings:
 
 @dataclass(frozen=True)
 class HiddenSettings(GraphSettings):
-    """Hidden layers that are all alike.
+    """Settings of equal hidden layers.
 
     Args:
         hidden: Width of each hidden layer.
-        layers: How many hidden layers there are; more than one are the paper's study of depth.
+        layers: Number of hidden layers; more than one are the paper's study of depth.
     """
 
     hidden: Annotated[int, AT_LEAST_1] = 2048
@@ -262,8 +268,8 @@ class HiddenSettings(GraphSettings):
 
 
 class GraphMethod(Method):
-    """Regresses the known classifiers (M x P) with a graph network over class vectors (N x S). Subclasses give the
-    network and its graph; `unseen.methods.graph.training` has the loss.
+    """Regresses the known classifiers (M x P) with a graph network over class vectors (N x S). A subclass has the
+    network and its adjacencies; `unseen.methods.graph.training` has the loss.
     """
 
     Settings = GraphSettings
@@ -291,14 +297,14 @@ class GraphMethod(Method):
         return Solution(classifiers, Append1(), state, record)
 
     def predict(self, problem: Problem, state: State, rows: np.ndarray | None = None) -> np.ndarray:
-        """Classifiers (n x P) of `rows`, or of all nodes, computed from just the nodes that they depend on."""
+        """Classifiers (n x P) of `rows`, or of all nodes, computed from only the nodes that they depend on."""
         vectors = _finite_vectors(problem)
         network = self.build(vectors.shape[1], problem.classifiers.shape[1])
         try:
             network.load_state_dict({name: torch.from_numpy(np.array(array)) for name, array in state.items()})
         except RuntimeError as error:
             raise UnseenError(f"the fitted {self.name} does not fit these vectors and classifiers: {error}") from None
-        network.to(choose_device(str(self.device)))
+        network.to(graph_device(str(self.device)))
         if rows is not None and not len(rows):
             return np.empty((0, problem.classifiers.shape[1]), np.float32)
         layers = self.adjacencies(problem.hierarchy)
