@@ -148,7 +148,7 @@ class Model:
 
         >>> from unseen.examples import fruits, photo
         >>> [answer[0].name for answer in fruits().stream([photo("crimson"), photo("lime")], candidates="leaves")]
-        ['raspberry', 'lime']
+        ['strawberry', 'lime']
         """
         model, ask = self._asked(Ask(k, candidates, **options))
         return model._stream(_one_by_one(photos), ask, show_progress)

@@ -14,9 +14,6 @@ from unseen.util.files import cache_folder, sha256
 from unseen.util.run import progress
 
 __all__ = [
-    "AWA2_CLASSES",
-    "AWA2_TEST",
-    "AWA2_TRAIN",
     "Asset",
     "data_file",
     "fetch_asset",
@@ -81,26 +78,6 @@ def looks_glossary() -> dict[str, str]:
     """Id -> what such a thing looks like in photos, for the ImageNet classes that are described."""
     lines = data_file("looks.tsv").read_text(encoding="utf-8").splitlines()
     return dict(line.split("\t") for line in lines)
-
-
-# AWA2's fifty classes: its names, and the ids that the paper's authors give them, by the proposed split.
-AWA2_TEST = {
-    "sheep": "n02411705", "dolphin": "n02068974", "bat": "n02139199", "seal": "n02076196", "blue+whale": "n02064816",
-    "rat": "n02331046", "horse": "n02374451", "walrus": "n02081571", "giraffe": "n02439033", "bobcat": "n02127482",
-}  # fmt: skip
-AWA2_TRAIN = {
-    "killer+whale": "n02071294", "beaver": "n02363005", "dalmatian": "n02110341", "persian+cat": "n02123394",
-    "german+shepherd": "n02106662", "siamese+cat": "n02123597", "skunk": "n02445715", "mole": "n01889520",
-    "tiger": "n02129604", "hippopotamus": "n02398521", "leopard": "n02128385", "spider+monkey": "n02493793",
-    "elephant": "n02503517", "gorilla": "n02480855", "ox": "n02403003", "chimpanzee": "n02481823",
-    "hamster": "n02342885", "fox": "n02118333", "squirrel": "n02355227", "rabbit": "n02324045", "wolf": "n02114100",
-    "chihuahua": "n02085620", "weasel": "n02441942", "otter": "n02444819", "buffalo": "n02410702",
-    "zebra": "n02391049", "giant+panda": "n02510455", "pig": "n02395406", "lion": "n02129165",
-    "polar+bear": "n02134084", "collie": "n02106030", "cow": "n02403454", "deer": "n02430045", "mouse": "n02330245",
-    "humpback+whale": "n02065726", "antelope": "n02419796", "grizzly+bear": "n02132580", "rhinoceros": "n02391994",
-    "raccoon": "n02508021", "moose": "n02432983",
-}  # fmt: skip
-AWA2_CLASSES = {**AWA2_TEST, **AWA2_TRAIN}
 
 
 # Of the repository cyvius96/DGP, which moved.

@@ -123,8 +123,7 @@ def evaluate(
     Args:
         bundle: Of `unseen.load(...)` or `unseen.train(...)`; `Model.evaluate` passes it.
         photos: Photos by class id, DIR/<id>/*, or features, or (x, y): rows of features or a list of photos, and the
-            class of each by id or name. Only those of candidates count. AWA2 may be given as it is distributed, with
-            folders such as blue+whale.
+            class of each by id or name. Only those of candidates count.
         candidates: Ids, or the name of a list such as unseen, seen or hops:2; see `unseen.naming.candidates`.
         **options: Those of `evaluate_lists` and of `EvaluateSettings`.
 

@@ -2,7 +2,7 @@ from .base import Config, ConvNet, Network, batch_norm
 from .build import Built, build_store
 from .custom import from_module
 from .features import Features, SeenFeatures
-from .folders import match_folders, open_features, photos_folder
+from .folders import match_folders, open_features, photos_folder, register_folders
 from .linear import from_linear
 from .loading import BUILT_IN, load_network
 from .store import FeatureStore
@@ -24,4 +24,5 @@ __all__ = [
     "match_folders",
     "open_features",
     "photos_folder",
+    "register_folders",
 ]

@@ -112,7 +112,7 @@ class SeenFeatures:
 
     matrix: np.ndarray  # n x D, float32
     labels: np.ndarray  # n, int64: the position of each photo's class in Problem.seen, or in `ids`
-    ids: tuple[str, ...] | None = None  # instead of Problem.seen: AWA2's training classes are not all ImageNet's
+    ids: tuple[str, ...] | None = None  # instead of Problem.seen: classes that the network need not know
 
     def only(self, chosen: np.ndarray, labels: np.ndarray) -> SeenFeatures:
         """The rows chosen by a mask, under new labels."""

@@ -1,6 +1,6 @@
 """From what a user names (photos by class folder, a feature store, a file of arrays) to `Features` by class id.
 
-Folders are named by a class's id, by a name that only one class has, or as in AWA2.
+Folders are named by a class's id, by a name that only one class has, or as in a data set that someone registered.
 """
 
 from __future__ import annotations
@@ -9,13 +9,14 @@ import hashlib
 import json
 import logging
 import os
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from unseen.data import AWA2_CLASSES as AWA2
 from unseen.hierarchy.core import Hierarchy
 from unseen.hierarchy.search import did_you_mean, match_names, near_ids
 from unseen.networks.build import build_store
@@ -34,6 +35,24 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
+LABORATORY = ("unseen_lab.data.awa2",)
+"""Modules of the laboratory that register readers of folders, imported when a folder is not named by an id."""
+FolderReader: TypeAlias = Callable[[Collection[str]], Mapping[str, str]]
+_registered: list[FolderReader] = []
+
+
+def register_folders(read: FolderReader) -> None:
+    """Let `read` say what the folders of a data set mean: from the names of all folders, the class ids of those that it
+    knows, or nothing where they are of another data set.
+
+    >>> from unseen import Hierarchy
+    >>> register_folders(lambda names: {"FELX": "n2"} if "FELX" in names else {})
+    >>> match_folders(["FELX"], Hierarchy.from_edges([("n2", "n0")]), {"n2"})
+    {'FELX': 'n2'}
+    """
+    _registered.append(read)
+
+
 def match_folders(names: Sequence[str], hierarchy: Hierarchy, wanted: Collection[str]) -> dict[str, str]:
     """Folder -> class id, for the folders of the classes `wanted`; ids come before names.
 
@@ -42,17 +61,20 @@ def match_folders(names: Sequence[str], hierarchy: Hierarchy, wanted: Collection
     >>> match_folders(["n2", "Polar_Bear", "mouse"], animals, {"n1", "n2"})
     {'n2': 'n2', 'Polar_Bear': 'n1'}
     """
-    # One or two of AWA2's names prove nothing: a mouse may belong to a computer.
-    known = AWA2.keys() & set(names)
-    is_awa2 = any("+" in name for name in known) or (len(known) >= 5 and len(known) == len(names))
-    awa2 = {name: AWA2[name] for name in known if is_awa2 and name not in hierarchy and AWA2[name] in hierarchy}
-    matched = match_names([name for name in names if name not in awa2], hierarchy, wanted)
-    matched |= {name: id for name, id in awa2.items() if id in wanted}
+    known: dict[str, str] = {}
+    if any(name not in hierarchy for name in names):
+        for module in LABORATORY:
+            with suppress(ModuleNotFoundError):
+                import_module(module)
+        for read in _registered:
+            known |= {name: id for name, id in read(names).items() if name not in hierarchy and id in hierarchy}
+    matched = match_names([name for name in names if name not in known], hierarchy, wanted)
+    matched |= {name: id for name, id in known.items() if id in wanted}
     return {name: matched[name] for name in names if name in matched}
 
 
 def photos_folder(folder: str | Path) -> Path:
-    """Where the class folders lie: JPEGImages inside AWA2's folder; any other folder itself."""
+    """Where the class folders lie: in JPEGImages, where several data sets keep them, or in the folder itself."""
     inside = Path(folder) / "JPEGImages"
     return inside if inside.is_dir() else Path(folder)
 

@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 
 from unseen import Hierarchy, UnseenError
-from unseen.data import AWA2_CLASSES, AWA2_TEST
 from unseen.networks import photos_folder
+from unseen_lab.data.awa2 import AWA2_CLASSES, AWA2_TEST
 
 FILE = "predicate-matrix-continuous.txt"
 

@@ -6,8 +6,9 @@ import json
 from collections.abc import Sequence
 
 from unseen import Hierarchy
-from unseen.data import AWA2_TEST, AWA2_TRAIN, fetch_asset
+from unseen.data import fetch_asset
 from unseen.naming import register_candidates
+from unseen_lab.data.awa2 import AWA2_TEST, AWA2_TRAIN
 
 AUTHORS_LISTS = ("2-hops", "3-hops", "all")
 AWA2 = {"awa2-test": AWA2_TEST, "awa2-train": AWA2_TRAIN}

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from unseen import Bundle, FinetuneSettings, Model, Run, TrainSettings, UnseenError, load_network, train
 from unseen.bundle import is_bundle
-from unseen.data import AWA2_CLASSES, AWA2_TRAIN
 from unseen.methods import get_method
 from unseen.methods.graph import GraphMethod
 from unseen.networks import match_folders, open_features
 from unseen.photos import list_classes, photos_in
 from unseen_lab.data.attributes import Attributes
+from unseen_lab.data.awa2 import AWA2_CLASSES, AWA2_TRAIN
 from unseen_lab.tables.levels import Lengths, Level, Row
 
 if TYPE_CHECKING:

@@ -10,11 +10,11 @@ from PIL import Image
 from torch import nn
 
 import unseen
-from unseen.data import AWA2_CLASSES, AWA2_TEST, AWA2_TRAIN
 from unseen.networks.folders import match_folders
 from unseen.util.errors import UnseenError
 from unseen_lab.data.attributes import Attributes, find_awa2
 from unseen_lab.data.authors import paper_list
+from unseen_lab.data.awa2 import AWA2_CLASSES, AWA2_TEST, AWA2_TRAIN
 
 COLOURS = {"blue+whale": "blue", "horse": "red", "giraffe": "yellow"}  # of photos of test classes
 

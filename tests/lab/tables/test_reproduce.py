@@ -16,12 +16,13 @@ import pytest
 
 from support.problems import PARENTS, SEEN
 from support.tables import LISTS, TINY, small_reproduction, write_photos
-from unseen.data import AWA2_CLASSES, imagenet_1k
+from unseen.data import imagenet_1k
 from unseen.hierarchy.core import Hierarchy
 from unseen.methods import get_method
 from unseen.util.errors import UnseenError
 from unseen.vectors.class_vectors import class_vectors, load_vectors
 from unseen_lab.data.authors import paper_list
+from unseen_lab.data.awa2 import AWA2_CLASSES
 from unseen_lab.tables.levels import LENGTHS, ORDER, Lengths, Level, Row, find_level, link_some, load_recipe
 from unseen_lab.tables.report import load_results, write_report
 from unseen_lab.tables.run import ON_IMAGENET, Reproduction, combine, deviation

@@ -14,8 +14,8 @@ import pytest
 
 from support.problems import PARENTS, SEEN
 from support.tables import TINY, small_trainings, write_photos
-from unseen.data import AWA2_CLASSES, AWA2_TRAIN
 from unseen.util.errors import UnseenError
+from unseen_lab.data.awa2 import AWA2_CLASSES, AWA2_TRAIN
 from unseen_lab.tables.levels import Lengths, Row, find_level
 from unseen_lab.tables.trainings import Trainings
 
@@ -35,7 +35,7 @@ def test_attributes_are_learned_from_all_training_classes_of_awa2(tmp_path, monk
     (awa2 / "classes.txt").write_text("".join(f"{i + 1}\t{name}\n" for i, name in enumerate(AWA2_CLASSES)))
     np.savetxt(awa2 / "predicate-matrix-continuous.txt", np.random.default_rng(0).uniform(0, 100, (50, 85)))
     for name in (
-        "unseen.networks.folders.AWA2",
+        "unseen_lab.data.awa2.AWA2_CLASSES",
         "unseen_lab.data.attributes.AWA2_CLASSES",
         "unseen_lab.tables.trainings.AWA2_CLASSES",
     ):
