@@ -130,10 +130,8 @@ class Model:
         """
         model, ask = self._asked(Ask(k, candidates, **options))
         scorer = model.scorer(ask)  # a wrong name is reported before the photo is read
-        read = read_features(model.network, [photo])
-        for unreadable in read.unreadable.values():
-            raise UnreadablePhoto(unreadable.photo, unreadable.why)
-        return next(answer_features(model.bundle, scorer, read.matrix, ask))
+        pixels = model.network.transform.open_array(photo)
+        return next(answer_features(model.bundle, scorer, model.network.features_of(pixels[None]), ask))
 
     def stream(
         self, photos: Source | Iterable[Source], k: int = 5, candidates: Names = "any",

@@ -149,7 +149,7 @@ def answer_features(bundle: Bundle, scorer: Scorer, features: np.ndarray, ask: A
         none = scorer.none(block).tolist() if isinstance(scorer, ListScorer) else [None] * len(block)
         for photo, columns in enumerate(scorer.best(scores, FOLDED * ask.k)):
             rows, values = scorer.columns[columns], scores[photo, columns]
-            if scorer.calibrated or scorer.prior:  # labels show the method's scores
+            if scorer.calibrated or scorer.prior.moves:  # labels show the method's scores
                 point = scorer.projection(block[photo : photo + 1])[0]
                 values = np.asarray(bundle.solution.classifiers[rows], np.float32) @ point
             labels = make_labels(bundle, rows, values, probabilities[photo, columns])

@@ -42,11 +42,9 @@ class ListScorer(Scorer):
     """A scorer whose probabilities hold within a list; `none` says how probable it is that the photo shows another
     thing. The prior `common` plays no part: who names a class expects it."""
 
-    calibrated = True
-
     def __init__(self, bundle: Bundle, rows: np.ndarray, prior: Prior):
         super().__init__(bundle, rows, prior)
-        self.numbers, self.prior.common = None, None
+        self.numbers, self.calibrated, self.prior.common = None, True, None
         solution, columns = bundle.solution, self.columns
         trust = np.full(len(columns), UNTOLD) if solution.trust is None else TRUSTED * solution.trust[columns]
         taught = np.array([bundle.ids[row] in bundle.taught for row in columns], bool)

@@ -177,9 +177,7 @@ class ColumnPrior:
         weights = prior.class_weights(hierarchy, np.concatenate([seen, unseen]))
         self.common: np.ndarray | None = None if common is None else common.astype(np.float32)
         self.log_weights: np.ndarray | None = None if weights is None else np.log(weights).astype(np.float32)
-
-    def __bool__(self) -> bool:
-        return self.common is not None or self.log_weights is not None
+        self.moves = common is not None or weights is not None
 
     def weigh(self, log_probabilities: Array) -> Array:
         """log p (n x C) with the weights."""

@@ -82,6 +82,7 @@ class Scorer:
         self.groups = (slice(0, len(seen)), slice(len(seen), len(answered)))
         self.prior = ColumnPrior(prior, self.hierarchy, seen, unseen)
         self.numbers = None if bundle.calibration is None else bundle.calibration.probability
+        self.calibrated = self.numbers is not None
         if self.numbers is not None:
             odds = math.log(seen_share / (1 - seen_share))
             self.numbers = replace(self.numbers, gate_offset=self.numbers.gate_offset + odds)
@@ -101,10 +102,6 @@ class Scorer:
         solution = SimpleNamespace(classifiers=classifiers, answers=answers, projection=lambda points: points)
         bundle: Any = SimpleNamespace(solution=solution, hierarchy=None, is_seen=is_seen, calibration=None)
         return cls(bundle, np.arange(classes) if rows is None else np.unique(rows))
-
-    @property
-    def calibrated(self) -> bool:
-        return self.numbers is not None
 
     @cached_property
     def sums(self) -> NodeSums:
@@ -153,8 +150,8 @@ class Scorer:
     def to_nodes(self, probabilities: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The probabilities of the nodes `sums.nodes`, and the cautious ones that verdicts are chosen by; n x V."""
         if self.numbers is None:
-            masses = self.sums(probabilities)
-            return masses, masses
+            seen, unseen = self.sums.parts(probabilities)
+            return seen + unseen, seen + unseen
         return node_probabilities(self.numbers, self.sums, probabilities)
 
     def verdicts(self, cautious: np.ndarray, confidence: float | Sequence[float]) -> np.ndarray:
