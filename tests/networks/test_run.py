@@ -174,6 +174,12 @@ def test_another_graph_than_the_recorded_one_is_refused(bundle, tmp_path):
         open_forged(bundle, tmp_path / "other").bundle.change(onnx=b"other").open_network()
 
 
+@pytest.mark.parametrize("facts", [{"class_ids": ["a"] * 6}, {"below": {"path": "/etc"}}, {"transform": {"file": 1}}])
+def test_facts_that_do_not_fit_are_refused_in_a_line(bundle, facts, tmp_path):
+    with pytest.raises(UnseenError, match="its network"):
+        open_forged(bundle, tmp_path, **facts).classify(small_photo())
+
+
 def graph(*nodes, external: bool = False) -> bytes:
     """A graph photos -> features with a constant `w`."""
     constant = numpy_helper.from_array(np.ones((1, 8), np.float32), "w")

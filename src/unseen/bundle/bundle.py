@@ -169,15 +169,15 @@ class Bundle:
             return None
         if hashlib.sha256(self.onnx).hexdigest() != info.onnx:
             raise UnseenError(f"{self._where} holds another network than it says: train it again")
-        below = None if info.below is None else Below(**info.below)
         place = {id: number for number, id in enumerate(info.class_ids)}
         head = np.full((len(place), info.num_features + 1), np.nan, np.float32)  # classes outside the hierarchy stay so
-        head[[place[id] for id in self.seen_ids]] = self.known
-        facts = info.name, info.class_ids, PhotoTransform(**info.transform), info.checksum, head, below
         try:
+            head[[place[id] for id in self.seen_ids]] = self.known
+            below = None if info.below is None else Below(**info.below)
+            facts = info.name, info.class_ids, PhotoTransform(**info.transform), info.checksum, head, below
             return OnnxNetwork(self.onnx, *facts)
-        except UnseenError as error:
-            raise UnseenError(f"{self._where}: {error}") from None
+        except (UnseenError, *FORGED) as error:
+            raise UnseenError(f"{self._where}, its network: {error}") from None
 
     def keep_network(self, network: Network | OnnxNetwork) -> None:
         """Hold the network as an ONNX graph, so that nobody who uses the bundle needs torch or the network's code."""
