@@ -43,6 +43,11 @@ def test_the_page_shows_every_package(draw_plan):
     assert {package for _, package, _, _ in draw_plan.drawn()} == packages - {"unseen.__main__"}
 
 
+def test_the_guide_shows_the_way_of_a_photo_as_it_is(draw_plan):
+    shown = draw_plan.WALK.search((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))[2]
+    assert shown.strip() == draw_plan.draw_walk().strip(), "run `python tools/draw_plan.py`"
+
+
 @pytest.mark.parametrize("name", PUBLIC)
 def test_what_is_public_explains_itself(name):
     thing = getattr(unseen, name)

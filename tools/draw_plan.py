@@ -1,9 +1,10 @@
-"""Draw the plan of the house into docs/how-it-works.md: layers, lines of code, and what each package is for; the
-laboratory stands above the tool.
+"""Draw the plan of the house: into docs/how-it-works.md the layers, their lines of code and what each package is for,
+the laboratory above the tool; into CONTRIBUTING.md the way of one photo.
 
     python tools/draw_plan.py
 
-The layers come from `.importlinter`, the sentences from the packages' docstrings. Lines are rounded to hundreds.
+The layers come from `.importlinter`, the sentences from the packages' docstrings, the way of a photo from a trace of
+`model.classify(photo)` on the model of the documentation. Lines are rounded to hundreds.
 """
 
 from __future__ import annotations
@@ -11,11 +12,15 @@ from __future__ import annotations
 import ast
 import configparser
 import re
+import sys
+from itertools import groupby
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = ROOT / "src"
 PAGE = ROOT / "docs" / "how-it-works.md"
+GUIDE = ROOT / "CONTRIBUTING.md"
+WALK = re.compile(r"(<!-- walk: tools/draw_plan.py -->\n)(.*?)(<!-- end of walk -->)", re.DOTALL)
 BLOCK = re.compile(r"(<!-- plan: tools/draw_plan.py -->\n)(.*?)(<!-- end of plan -->)", re.DOTALL)
 
 
@@ -76,6 +81,37 @@ def drawn() -> list[tuple[int, str, int, str]]:
     return [(int(layer), package, int(count.replace(",", "")), what) for layer, package, count, what in cells]
 
 
+def trace() -> list[tuple[str, str]]:
+    """(file, function) of every call while a model that is warm classifies a photo."""
+    from unseen.examples import fruits, photo
+
+    model, picture, calls = fruits(), photo("crimson"), []
+    marker = f"{(SOURCES / 'unseen').resolve()}/"
+
+    def note(frame, event, _):
+        name, function = frame.f_code.co_filename, frame.f_code.co_name
+        if event == "call" and name.startswith(marker) and not function.startswith("<"):
+            calls.append((name.removeprefix(marker), function))
+
+    model.classify(picture)
+    sys.setprofile(note)
+    try:
+        model.classify(picture)
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+def draw_walk() -> str:
+    lines = ["| file | what is called there |", "|:--|:--|"]
+    for file, calls in groupby(trace(), key=lambda call: call[0]):
+        functions = dict.fromkeys(function for _, function in calls)
+        lines.append(f"| `{file}` | {', '.join(f'`{function}`' for function in functions)} |")
+    return "\n".join(lines) + "\n"
+
+
 if __name__ == "__main__":
+    guide = GUIDE.read_text(encoding="utf-8")
+    GUIDE.write_text(WALK.sub(lambda found: f"{found[1]}\n{draw_walk()}\n{found[3]}", guide), encoding="utf-8")
     page = PAGE.read_text(encoding="utf-8")
     PAGE.write_text(BLOCK.sub(lambda found: f"{found[1]}\n{draw()}\n{found[3]}", page), encoding="utf-8")
