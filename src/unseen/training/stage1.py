@@ -33,12 +33,11 @@ from unseen.networks.loading import load_network
 from unseen.networks.store import FeatureStore
 from unseen.training.default import DEFAULT_HIERARCHY, DEFAULT_METHOD, DEFAULT_NETWORK, DEFAULT_VECTORS
 from unseen.training.settings import TrainSettings
-from unseen.util.devices import peak_memory_mb
+from unseen.util.devices import own_rank, peak_memory_mb
 from unseen.util.errors import UnseenError
 from unseen.util.files import locked
 from unseen.util.loop import CHECKPOINT
 from unseen.util.names import how_to_install, list_some
-from unseen.util.processes import own_rank
 from unseen.util.run import Run
 from unseen.vectors.class_vectors import ClassVectors, Coverage, class_vectors, load_vectors
 from unseen.vectors.looks import written_look

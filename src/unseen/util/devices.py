@@ -79,6 +79,11 @@ def cpu_count() -> int:
     return max(1, cpus // int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
 
 
+def own_rank() -> int:
+    """The rank of this process under torchrun; 0 without it."""
+    return int(os.environ.get("RANK", "0"))
+
+
 @contextmanager
 def separate_threads(count: int) -> Iterator[ThreadPoolExecutor]:
     """A pool of threads whose torch operations do not spread to further threads: faster for many equal pieces of work,

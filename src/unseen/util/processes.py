@@ -16,7 +16,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.utils.data import get_worker_info
 
-from unseen.util.devices import choose_device
+from unseen.util.devices import choose_device, own_rank
 from unseen.util.errors import UnseenError
 from unseen.util.names import first_line
 
@@ -106,11 +106,6 @@ class Processes(AbstractContextManager):
         """Wait until every process gets here."""
         if self.world > 1:
             dist.barrier()
-
-
-def own_rank() -> int:
-    """The rank of this process under torchrun; 0 without it."""
-    return int(os.environ.get("RANK", "0"))
 
 
 def join(store: Any, rank: int, world: int) -> dist.Store:  # pyright: ignore[reportPrivateImportUsage]

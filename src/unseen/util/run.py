@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import sys
 import time
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from unseen.util.devices import choose_device
+from unseen.util.devices import choose_device, own_rank
 from unseen.util.errors import UnseenError
 from unseen.util.files import write_atomically, writing
 from unseen.util.safe_text import SafeConsole
@@ -106,7 +105,7 @@ def progress(description: str, total: int | None, enabled: bool = True, done: in
     """A bar with count, time spent and time left. Off when not `enabled`, without a terminal, on all ranks but 0,
     and where the log is kept to warnings."""
     silenced = not enabled or logging.getLogger("unseen").level > logging.INFO
-    quiet = silenced or not sys.stderr.isatty() or int(os.environ.get("RANK", "0")) > 0
+    quiet = silenced or not sys.stderr.isatty() or own_rank() > 0
     text, fields = TextColumn("{task.description}"), TextColumn("[cyan]{task.fields[fields]}")
     spent, left = TimeElapsedColumn(), (TextColumn("left"), TimeRemainingColumn())
     columns = (text, BarColumn(bar_width=30), MofNCompleteColumn(), fields, spent, *left)

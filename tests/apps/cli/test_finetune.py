@@ -45,7 +45,7 @@ def test_the_command_ends_with_json_and_protects_what_is_finished(folder, tmp_pa
     done = run(*arguments, "--photos", fewer, "--resume")
     assert done.code == 1 and "not as asked for: photo_list was " in done.err
     done = run(*arguments, "--overwrite")
-    assert done.code == 0 and "photos/s" in done.out
+    assert done.code == 0 and "photos_per_s" in done.out
 
 
 def test_mistakes_are_one_line(folder, tmp_path):

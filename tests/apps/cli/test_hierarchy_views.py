@@ -32,13 +32,13 @@ def test_find_helps_with_spelling(unseen):
     assert done.code == 1 and "'animul' is in no name of tree.csv. Did you mean animal?" in done.err
 
 
-def test_show_draws_a_branch(unseen):
+def test_show_lists_a_branch(unseen):
     done = unseen("hierarchy", "show", "animal", "--hierarchy", "tree.csv")
     assert done.code == 0 and done.out.splitlines() == [
         "thing",
         "animal a: it moves",
-        "├── cat cat",
-        "└── dog dog",
+        "  cat cat",
+        "  dog dog",
         "2 classes below animal",
     ]
     found = unseen("hierarchy", "show", "t", "--hierarchy", "tree.csv", "--depth", "1", "--json").json

@@ -35,7 +35,8 @@ def test_the_json_of_a_graph_network(here, unseen):
 
 def test_for_people(here, unseen):
     done = unseen("train", *OWN, "--out", "new")
-    assert done.code == 0 and "kin, 43 classes from 6 seen ones" in done.out
+    shown = dict(line.split(maxsplit=1) for line in done.out.splitlines()[1:])
+    assert done.code == 0 and (shown["method"], shown["nodes"], shown["seen"]) == ("kin", "43", "6")
     assert "Try it: unseen classify PHOTO --bundle new" in done.out
 
 

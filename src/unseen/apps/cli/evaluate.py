@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,6 +16,7 @@ from unseen.evaluation.protocol import EvaluateSettings, Evaluation
 from unseen.evaluation.table import check_table_path
 from unseen.model import load
 from unseen.naming.candidates import HELP, default_candidates
+from unseen.util.devices import choose_device, own_rank
 from unseen.util.errors import UnseenError
 from unseen.util.names import list_some
 
@@ -148,7 +148,6 @@ def features(
     folder is gone stays in the store, unless --prune drops it.
     """
     from unseen.networks import build_store  # with torch
-    from unseen.util.devices import choose_device
 
     if bundle and (network.classes or network.layer or network.weights or network.transform):
         beside = "--classes, --layer, --weights and --transform"
@@ -160,7 +159,7 @@ def features(
         chosen = chosen if chosen.device is None else chosen.to(choose_device(device))
     how = {"precision": precision, "batch": batch, "workers": workers, "prune": prune}
     built = build_store(photos, out, chosen, retry_unreadable=retry_unreadable, **how)
-    if os.environ.get("RANK", "0") != "0":  # of torchrun's processes one speaks
+    if own_rank() > 0:  # of torchrun's processes one speaks
         return
     if built.unreadable:
         stderr.print(f"{built.unreadable:,} files could not be read: {out / 'unreadable.jsonl'} says which and why.")

@@ -190,10 +190,10 @@ def _show_found(classes: Sequence[dict[str, Any]]) -> None:
 def show(
     id: Annotated[str, Argument(help="The id of a class, or a name that means one class only.")],
     source: HierarchyOption = "wordnet",
-    depth: Annotated[int, Option(min=0, max=DEEP, help="Levels to draw below the class.")] = 2,
+    depth: Annotated[int, Option(min=0, max=DEEP, help="Levels to show below the class.")] = 2,
     json_: JsonFlag = False,
 ) -> None:
-    """Draw a branch of a hierarchy: a class, what it looks like, what is above it, and the tree of what is below."""
+    """Show a branch of a hierarchy: a class, what it looks like, what is above it and what is below it."""
     hierarchy = Hierarchy.load(source)
     id = find_class(id, hierarchy)
     above = [{"id": up, "name": hierarchy.name(up)} for up in hierarchy.path_to_root(id)[1:]]
@@ -224,21 +224,16 @@ def _branch(hierarchy: Hierarchy, id: str, depth: int) -> dict[str, Any]:
 def _draw(result: dict[str, Any], note: str) -> None:
     if result["above"]:
         stdout.print(" > ".join(up["name"] for up in reversed(result["above"])))
-    stdout.print(_label(result["branch"]) + note)
-    for line in _lines_below(result["branch"]):
+    for line in _lines(result["branch"], note):
         stdout.print(line)
     stdout.print(f"{result['below']:,} classes below {result['branch']['name']}")
 
 
-def _label(branch: dict[str, Any]) -> str:
-    return f"{branch['name']} {branch['id']}" + (f" +{branch['more']}" if branch["more"] else "")
-
-
-def _lines_below(branch: dict[str, Any], indent: str = "") -> Iterator[str]:
+def _lines(branch: dict[str, Any], note: str = "", indent: str = "") -> Iterator[str]:
+    more = f" +{branch['more']}" if branch["more"] else ""
+    yield f"{indent}{branch['name']} {branch['id']}{more}{note}"
     for child in branch["children"]:
-        is_last = child is branch["children"][-1]
-        yield f"{indent}{'└── ' if is_last else '├── '}{_label(child)}"
-        yield from _lines_below(child, indent + ("    " if is_last else "│   "))
+        yield from _lines(child, indent=f"{indent}  ")
 
 
 @command(

@@ -6,7 +6,6 @@ import os
 import platform
 import shutil
 from importlib.metadata import PackageNotFoundError, version
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -107,7 +106,6 @@ def gather() -> dict:
         entry | {"intact": sha256(data_file(entry["file"], verify=False)) == entry["sha256"]} for entry in manifest()
     ]
     lists = ("imagenet-split.json", "imagenet-testsets.json", "imagenet-xml-wnids.json")
-    packages = {module: _version(module) for module, _ in EXTRAS.values()}
     return {
         "versions": versions,
         "environment": {
@@ -120,19 +118,18 @@ def gather() -> dict:
                 for name, value in sorted(os.environ.items())
                 if name.startswith("UNSEEN_")
             },
-            "optional": {name: found for name, found in packages.items() if found},
         },
         "devices": devices,
         "threads": torch.get_num_threads(),
         "data": data,
-        "extras": {name: find_spec(module) is not None for name, (module, _) in EXTRAS.items()},
+        "extras": {name: find_version(module) for name, (module, _) in EXTRAS.items()},
         "authors_lists": {name: find_asset(name) is not None for name in lists},
         "cache": str(cache_folder()),
     }
 
 
-def _version(module: str) -> str | None:
-    """Of the package that has this module."""
+def find_version(module: str) -> str | None:
+    """Of the package that has this module; None if it is not installed."""
     try:
         return version(module.replace("_", "-"))
     except PackageNotFoundError:
@@ -159,8 +156,7 @@ def _show(result: dict) -> None:
     }
     print_facts("Embedded data", data)
     parts = {
-        name: f"{purpose:40}{'yes' if extras[name] else f'no: {how_to_install(name)}'}"
-        for name, (_, purpose) in EXTRAS.items()
+        name: f"{purpose:40}{extras[name] or f'no: {how_to_install(name)}'}" for name, (_, purpose) in EXTRAS.items()
     }
     print_facts("Optional parts", parts)
 
@@ -199,10 +195,6 @@ def export(
 ) -> None:
     """Write network and classes as one file that needs no unseen to run; for web, as a page for the browser."""
     result = load(bundle, device="cpu", trust_code=trust_code).export(to, out, candidates, half)
-    done = f"{result['out']}: {result['classes']:,} classes, {result['bytes'] / 1e6:.1f} MB"
-    if "max_difference" in result:
-        done += f", agrees with torch to {result['max_difference']:.1e} of the largest score"
-    if "rounding" in result:
-        done += f", rounding moves no probability by more than {result['rounding']:.1e} on a test picture\n"
-        done += f"Try it: python -m http.server --directory {result['out']}"
-    emit(result, json_, lambda: stdout.print(done))
+    emit(result, json_)
+    if to == "web" and not json_:
+        stdout.print(f"Try it: python -m http.server --directory {result['out']}")

@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 import logging
 import math
-import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from rich.table import Table
 
+from unseen.util.devices import own_rank
 from unseen.util.safe_text import SafeConsole, visible
 
 stdout = SafeConsole(markup=False, highlight=False, emoji=False, soft_wrap=True)
@@ -23,7 +23,7 @@ stderr = SafeConsole(markup=False, highlight=False, emoji=False, soft_wrap=True,
 
 
 def emit(result: dict[str, Any], as_json: bool, show: Callable[[], None] | None = None) -> None:
-    """End a command: the JSON object, or what a person wants to see."""
+    """End a command: the JSON object, or what a person wants to see; without `show` that is what the JSON holds."""
     if as_json:
         text = json.dumps(_plain(result), ensure_ascii=False, allow_nan=False)
         try:
@@ -34,6 +34,22 @@ def emit(result: dict[str, Any], as_json: bool, show: Callable[[], None] | None 
         sys.stdout.flush()
     elif show is not None:
         show()
+    else:
+        made, *facts = result.items()
+        print_facts(made[1], {name: in_words(value) for name, value in facts if value is not None})
+
+
+def in_words(value: Any) -> str:
+    """A JSON value for a person.
+
+    >>> in_words({"classes": 1000, "hit@1": 33.333333, "hops": [0.5, 0.25]})
+    'classes 1,000, hit@1 33.333, hops 0.5 0.25'
+    """
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {in_words(item)}" for name, item in value.items())
+    if isinstance(value, list):
+        return " ".join(map(in_words, value))
+    return f"{value:,}" if type(value) is int else f"{value:.5g}" if isinstance(value, float) else str(value)
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], title: str | None = None, words: int = 1) -> None:
@@ -74,8 +90,8 @@ class LogHandler(logging.Handler):
 def show_log(verbose: bool, quiet: bool) -> None:
     logger = logging.getLogger("unseen")
     logger.handlers = [LogHandler()]
-    first = os.environ.get("RANK", "0") == "0"  # under torchrun one process speaks for all
-    logger.setLevel(logging.WARNING if quiet or not first else logging.DEBUG if verbose else logging.INFO)
+    silent = quiet or own_rank() > 0  # under torchrun one process speaks for all
+    logger.setLevel(logging.WARNING if silent else logging.DEBUG if verbose else logging.INFO)
 
 
 def _plain(value: Any) -> Any:

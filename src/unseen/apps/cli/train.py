@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,13 +10,14 @@ from typer import Argument, Option
 
 from unseen.apps.cli import options
 from unseen.apps.cli.app import JsonFlag, command
-from unseen.apps.cli.output import emit, print_table, stderr, stdout
+from unseen.apps.cli.output import emit, in_words, print_table, stderr, stdout
 from unseen.bundle import Bundle
 from unseen.hierarchy.core import Hierarchy
 from unseen.methods import make_method, method_names
 from unseen.model import load
 from unseen.networks.folders import match_photos
 from unseen.training.settings import CalibrateSettings, FinetuneSettings, TrainSettings
+from unseen.util.devices import own_rank
 from unseen.util.errors import UnseenError
 from unseen.util.run import Run
 
@@ -68,7 +68,9 @@ def train(
     checked = None if check_photos is None else _check(loaded, check_photos, tree)
     run = Run(seed=seed, device=device, checkpoint_every=checkpoint_every, resume=resume)
     bundle = fit(tree, loaded, method, vectors, settings, out=out, overwrite=overwrite, run=run, **method_settings)
-    emit(summary(bundle, checked), json_, lambda: _show(bundle))
+    emit(summary(bundle, checked), json_)
+    if not json_:
+        stdout.print(f"Try it: unseen classify PHOTO --bundle {out}")
 
 
 def _check(network: Network, photos: str, hierarchy: Hierarchy) -> dict[str, Any]:
@@ -120,23 +122,6 @@ def summary(bundle: Bundle, checked: dict[str, Any] | None = None) -> dict:
     }
 
 
-def _show(bundle: Bundle) -> None:
-    fit, training = bundle.solution.record, bundle.training
-    stdout.print(
-        f"{bundle.path}: {bundle.method}, {len(bundle):,} classes from "
-        f"{len(bundle.seen):,} seen ones, {training.seconds} s"
-    )
-    if fit.loss is not None:
-        after = "" if fit.epochs is None else f" after {fit.epochs} epochs"
-        stdout.print(f"  loss {fit.loss:.5f}{after}")
-    for direction, weights in (fit.hop_weights or {}).items():
-        stdout.print(f"  hop weights from {direction}: " + " ".join(f"{weight:.3f}" for weight in weights))
-    held = training.holdout
-    if held is not None and held.hit_1 is not None:
-        stdout.print(f"  {held.classes} hidden classes: hit@1 {held.hit_1} %, hit@5 {held.hit_5} %")
-    stdout.print(f"Try it: unseen classify PHOTO --bundle {bundle.path}")
-
-
 @command(
     "finetune",
     examples="""
@@ -165,19 +150,11 @@ def finetune(
     run = Run(seed=seed, device=device, resume=resume, workers=workers)
     model = load(bundle, device="cpu", trust_code=trust_code)  # each process moves a copy to its own device
     record = model.finetune(photos, settings, out=out, overwrite=overwrite, skip_unknown=skip_unknown, run=run)
-    if os.environ.get("RANK", "0") == "0":  # of torchrun's processes one speaks
+    if own_rank() == 0:  # of torchrun's processes one speaks
         assert record is not None
         last = next((line for line in reversed(model.bundle.log) if "accuracy" in line), {})
         result = {"bundle": str(out), **record.to_json(), "loss": last.get("loss"), "accuracy": last.get("accuracy")}
-        emit(result, json_, lambda: _show_finetuned(result))
-
-
-def _show_finetuned(result: dict) -> None:
-    stdout.print(
-        f"{result['bundle']}: {result['epochs']} epochs of {result['photos']:,} photos in "
-        f"{result['seconds']} s ({result['photos_per_s']} photos/s), loss {result['loss']}, "
-        f"accuracy {result['accuracy']} %"
-    )
+        emit(result, json_)
 
 
 @command(
@@ -212,31 +189,15 @@ def calibrate(
     emit(result, json_, lambda: _show_calibrated(result))
 
 
-FIGURES = ("told", "right", "stated", "information")  # of verdicts
-
-
 def _show_calibrated(result: dict) -> None:
     effect = result["effect"]
-    seen, hidden = effect["seen"], effect["hidden"]
-    stdout.print(
-        f"{result['photos']:,} photos, {result['hidden_classes']} classes hidden at a time\n"
-        f"seen photos among all classes, Hit@1: {seen['before_hit@1']} before, {seen['hit@1']} after (the network "
-        f"alone {seen['network_hit@1']}), {seen['said@1']} with classes above the right one\n"
-        f"photos of hidden classes, Hit@5: {hidden['before_hit@5']} before, {hidden['hit@5']} after"
-    )
-    header = ["log-odds for seen classes", "harm to seen photos", "reach of hidden classes"]
-    points = [point for point in effect["balance"] if point["chosen"] or point["favour"] % 2 == 0]
+    stdout.print(f"{result['photos']:,} photos, {result['hidden_classes']} classes hidden at a time")
+    for kind in ("seen", "hidden"):
+        stdout.print(f"photos of {kind} classes: {in_words(effect[kind])}")
+    kinds = [(kind, name) for kind in ("seen", "hidden") for name in ("told", "right", "stated", "information")]
     rows = [
-        [f"{p['favour']:g}{' <' if p['chosen'] else ''}", f"{p['harm']:.1f} %", f"{p['reach']:.1f} %"] for p in points
-    ]
-    print_table(header, rows)
-    kinds = [(kind, figure) for kind in ("seen", "hidden") for figure in FIGURES]
-    rows = [
-        [f"{row['confidence']:g}", *(_figure(row[kind][name]) for kind, name in kinds)] for row in effect["verdicts"]
+        [in_words(row["confidence"]), *(in_words(row[kind][name]) for kind, name in kinds)]
+        for row in effect["verdicts"]
     ]
     print_table(["confidence", *(f"{kind}: {name}" for kind, name in kinds)], rows)
     stdout.print(f"Use it: unseen classify photo.jpg --bundle {result['bundle']}")
-
-
-def _figure(value: float | None) -> str:
-    return "-" if value is None else f"{value:.1f}"
