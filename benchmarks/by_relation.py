@@ -25,17 +25,14 @@ from typing import Any
 import numpy as np
 
 from pages import kept_words
-from unseen.bundle import Bundle
-from unseen.bundle.file import is_bundle
-from unseen.evaluation.protocol import evaluate_lists
-from unseen.hierarchy.core import Hierarchy
-from unseen.methods import get_method, make_method
-from unseen.methods.base import normalise_rows
-from unseen.methods.graph.training import GraphMethod
+from unseen import Bundle, Hierarchy, Model
+from unseen.bundle import is_bundle
+from unseen.evaluation import evaluate_lists
+from unseen.methods import get_method, make_method, normalise_rows
+from unseen.methods.graph import GraphMethod
 from unseen.methods.structural import distances
-from unseen.model import Model
-from unseen.networks.folders import open_features
-from unseen.util.files import write_atomically
+from unseen.networks import open_features
+from unseen.util import write_atomically
 from unseen_lab.data.authors import AUTHORS_LISTS
 from unseen_lab.tables.claims import LEVEL, holm, show_p, sign_flip
 from unseen_lab.tables.table import Table

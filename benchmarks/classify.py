@@ -1,12 +1,10 @@
 """What `unseen classify` adds to what it cannot do without, as ratios of times taken in turns within one run.
 
-    python benchmarks/classify.py PHOTOS [--photos 200] [--rounds 5] [--only start add batch]
+    python benchmarks/classify.py PHOTOS [--photos 200] [--rounds 5] [--only start batch]
 
 PHOTOS is a folder with a folder of photos for each class.
 
 - `start`: `unseen classify photo.jpg` over `python -c "import torch"`, the default bundle made before.
-- `add`: `unseen add` of a class that WordNet lacks, to the default bundle, over the same; and, in seconds, the adding
-  alone, in memory, the first time that the sentence encoder is needed.
 - `batch`: features, probabilities and verdicts of many photos over `unseen features` on the same photos, both without
   the start of the process.
 
@@ -39,19 +37,7 @@ clock, cpu = time.monotonic(), spent()
 label_photos(model, [(path, path) for path in paths], sys.argv[2] + "/labels.csv")
 print(json.dumps([time.monotonic() - clock, spent() - cpu]))
 """
-ADD = """
-import sys, time, resource, json
-import unseen
-from unseen.bundle import add
-from unseen.training.default import default_bundle
-bundle = default_bundle()
-spent = lambda: sum(resource.getrusage(resource.RUSAGE_SELF)[:2])
-clock, cpu = time.monotonic(), spent()
-add(bundle, [unseen.Node("labradoodle", "labradoodle", "poodle")])
-print(json.dumps([time.monotonic() - clock, spent() - cpu]))
-"""
-NEW = ("--name", "labradoodle", "--parent", "poodle")
-PARTS = ("start", "add", "batch")
+PARTS = ("start", "batch")
 FEATURES = """
 import sys, time, resource, json
 import unseen
@@ -81,7 +67,7 @@ def main() -> None:
     usual = {what: [round(median(column), 3) for column in zip(*rounds, strict=True)] for what, rounds in times.items()}
     ratios = {
         what: [round(x / y, 2) for x, y in zip(usual[what], usual[base], strict=True)]
-        for what, base in (("start", "torch"), ("add", "torch"), ("batch", "features"))
+        for what, base in (("start", "torch"), ("batch", "features"))
         if what in usual
     }
     print(json.dumps({"photos": len(paths), "rounds": given.rounds, "seconds": usual, "ratios": ratios}, indent=1))
@@ -90,13 +76,9 @@ def main() -> None:
 def one_round(parts: Sequence[str], folder: Path, photo: str, listed: str) -> Iterator[tuple[str, list[float]]]:
     """Each measure once, [seconds by the clock, seconds of CPU]."""
     with tempfile.TemporaryDirectory() as out:
-        if "start" in parts or "add" in parts:
-            yield "torch", whole_process("-c", "import torch")
         if "start" in parts:
+            yield "torch", whole_process("-c", "import torch")
             yield "start", whole_process("-m", "unseen", "classify", photo)
-        if "add" in parts:
-            yield "add", whole_process("-m", "unseen", "add", *NEW, "--out", f"{out}/grown")
-            yield "add in memory", part_of_process(ADD)
         if "batch" in parts:
             yield "features", part_of_process(FEATURES, str(folder), out)
             yield "batch", part_of_process(CLASSIFY, listed, out)

@@ -24,17 +24,14 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import rankdata
 
+from unseen import FeatureStore, Hierarchy, Problem, Run, load_network, load_vectors
 from unseen.answers.prior import COMMON, ColumnPrior
-from unseen.hierarchy.core import Hierarchy
-from unseen.methods.base import Problem, normalise_rows
+from unseen.methods import Append1, normalise_rows
 from unseen.methods.kin import Kin, KinSettings
 from unseen.methods.kin.kin import SPLITS, START, WEIGHTS, Inputs, gather, hidden_branches, principal_part, quality
-from unseen.methods.projections import Append1
-from unseen.networks import FeatureStore
-from unseen.networks.loading import load_network
 from unseen.training.default import DEFAULT_VECTORS
-from unseen.util.run import Run
-from unseen.vectors.class_vectors import ClassVectors, class_vectors, load_vectors
+from unseen.vectors import ClassVectors
+from unseen.vectors.class_vectors import class_vectors
 from unseen_lab.data.authors import AUTHORS_LISTS, paper_list
 
 NETWORKS = ("efficientnet-lite0", "efficientnet-lite1", "efficientnet-lite2", "resnet50")

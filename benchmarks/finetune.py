@@ -20,18 +20,14 @@ from PIL import Image
 from torch.nn import functional as F
 
 from figures import main
-from unseen.bundle import Bundle, NetworkInfo
-from unseen.hierarchy.core import Hierarchy
-from unseen.methods import Solution
-from unseen.methods.projections import Append1
-from unseen.networks.base import Network
-from unseen.networks.loading import load_network
+from unseen import Bundle, FinetuneSettings, Hierarchy, Network, Run, Solution, load_network
+from unseen.bundle import NetworkInfo
+from unseen.methods import Append1
 from unseen.training.photos_data import PhotoSet, open_photo_set
-from unseen.training.settings import FinetuneSettings
 from unseen.training.stage2 import SeenHead, Stage2
-from unseen.util.processes import Processes
-from unseen.util.run import Run
-from unseen.vectors.class_vectors import ClassVectors, Coverage
+from unseen.util import Processes
+from unseen.vectors import ClassVectors
+from unseen.vectors.class_vectors import Coverage
 
 LEARNING_RATE, MOMENTUM = 1e-4, 0.9
 

@@ -25,11 +25,11 @@ from pathlib import Path
 import numpy as np
 
 from pages import kept_words
+from unseen import FeatureStore, Run
 from unseen.methods import make_method
-from unseen.networks.store import KIND, FeatureStore, describe_network
+from unseen.networks.store import KIND, describe_network
 from unseen.training.stage1 import fit_classifiers
 from unseen.util.devices import peak_memory_mb
-from unseen.util.run import Run
 from unseen.util.table import Row, open_table
 from unseen.vectors.class_vectors import class_vectors
 

@@ -13,7 +13,7 @@ import time
 import numpy as np
 import torch
 
-from unseen.networks.loading import load_network
+from unseen import load_network
 
 NETWORKS = "efficientnet-lite0,efficientnet-lite1,efficientnet-lite2,resnet50"
 BATCH = 8

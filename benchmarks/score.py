@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from figures import main
-from unseen.answers.scores import Scorer
+from unseen.answers import Scorer
 
 
 def run(classes: int = 21_842, width: int = 1281, photos: int = 2048, rounds: int = 7) -> dict[str, Any]:

@@ -26,8 +26,8 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from figures import main
+from unseen import UnseenError
 from unseen.apps.web import sample_photos
-from unseen.util.errors import UnseenError
 
 
 def run(

@@ -18,15 +18,14 @@ import torch
 from torch import Tensor
 
 from figures import main
+from unseen import Hierarchy
 from unseen.data import find_asset, imagenet_1k
-from unseen.hierarchy.core import Hierarchy
-from unseen.methods import make_method
-from unseen.methods.base import normalise_rows
-from unseen.methods.graph import reference
-from unseen.methods.graph.adjacency import Adjacency, Field, receptive_field
-from unseen.methods.graph.layers import GraphConvolution, GraphNetwork, MaskSource
-from unseen.methods.graph.training import GraphMethod, Training, half_squares
-from unseen.util.run import progress
+from unseen.methods import make_method, normalise_rows
+from unseen.methods.graph import Adjacency, GraphMethod, GraphNetwork, reference
+from unseen.methods.graph.adjacency import Field, receptive_field
+from unseen.methods.graph.layers import GraphConvolution, MaskSource
+from unseen.methods.graph.training import Training, half_squares
+from unseen.util import progress
 
 METHODS = ("dgp", "sgcn", "gcnz")
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
-from unseen.hierarchy.core import Hierarchy
+from unseen import Hierarchy
 from unseen.naming.meaning import find_head_noun
 from unseen.naming.placing import suggest
 

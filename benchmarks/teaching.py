@@ -22,16 +22,11 @@ from pathlib import Path
 
 import numpy as np
 
+from unseen import FeatureStore, Hierarchy, Method, Problem, Run, load_network, load_vectors
 from unseen.bundle.teach import DOUBT, NOISE, Reference, combine, weigh
-from unseen.hierarchy.core import Hierarchy
-from unseen.methods import Method, make_method
-from unseen.methods.base import Problem, normalise_rows
+from unseen.methods import Append1, make_method, normalise_rows
 from unseen.methods.kin import Kin, KinSettings
-from unseen.methods.projections import Append1
-from unseen.networks import FeatureStore
-from unseen.networks.loading import load_network
-from unseen.util.run import Run
-from unseen.vectors.class_vectors import class_vectors, load_vectors
+from unseen.vectors.class_vectors import class_vectors
 from unseen_lab.data.authors import AUTHORS_LISTS, paper_list
 from unseen_lab.tables.plots import drawing
 

@@ -35,10 +35,9 @@ import torch
 from PIL import Image
 from torch import nn
 
-from unseen import Bundle, Hierarchy, PhotoTransform, UnseenError, from_module, load_network, load_vectors
+from unseen import Bundle, FeatureStore, Hierarchy, PhotoTransform, UnseenError, from_module, load_network, load_vectors
 from unseen.apps.cli.app import app
 from unseen.naming.candidates import read_ids
-from unseen.networks import FeatureStore
 from unseen.networks.features import read_arrays
 from unseen.photos import read_photo
 

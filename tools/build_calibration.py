@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import common
-from unseen.bundle import Bundle
+from unseen import Bundle, TrainSettings
 from unseen.training.calibrate import calibrate
 from unseen.training.default import CALIBRATION, default_choices
-from unseen.training.settings import TrainSettings
 from unseen.training.stage1 import train
 from unseen.util.files import sha256
 

@@ -15,7 +15,7 @@ from scipy.cluster.hierarchy import leaves_list, linkage
 import common
 import unseen
 from unseen.apps.web.layout import first_parents
-from unseen.methods.base import normalise_rows
+from unseen.methods import normalise_rows
 
 WIDEST = 700  # children: an optimal order of more takes too long, so they go by their first principal component
 

@@ -13,7 +13,7 @@ import argparse
 from pathlib import Path
 
 import common
-from unseen.hierarchy.core import Hierarchy
+from unseen import Hierarchy
 
 BOOK = "phrasebook.tsv"
 

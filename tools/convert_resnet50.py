@@ -19,7 +19,8 @@ import torch
 from safetensors.torch import save
 
 import common
-from unseen.util.files import cache_folder, sha256, write_atomically
+from unseen.util import cache_folder, write_atomically
+from unseen.util.files import sha256
 from unseen_lab.networks.resnet50 import FILE, SHA256
 
 RESNET50 = common.Package(
