@@ -44,8 +44,8 @@ coverage: .venv/.installed-dev ## which lines no test runs; files below 80 % are
 docs: .venv/.installed-dev ## the documents and the API reference, as a site in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-tables: ## tables of README and docs, from the pages of results
-	$(PYTHON) tools/write_tables.py
+tables: .venv/.installed ## tables of README and docs, from the pages of results and from the code
+	$(BIN)/python tools/write_tables.py
 
 bench: .venv/.installed-dev ## how fast this machine does the heavy work, and against what: a few minutes
 	for name in stage1 score finetune serve; do $(BIN)/python benchmarks/$$name.py || exit 1; done

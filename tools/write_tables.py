@@ -5,7 +5,8 @@
 
 A page has a line `<!-- table: NAME -->`; the table below it is replaced. NAME is one of TABLES: a page of results, the
 table on it that has these columns, and the rows to leave out. The best figure of a column is bold. Below a line
-`<!-- sources: NAME -->` stands what `docs/results/sources.md` has below the same line.
+`<!-- sources: NAME -->` stands what `docs/results/sources.md` has below the same line, and below a line
+`<!-- settings: MODULE:CLASS -->` the fields of that dataclass.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ from __future__ import annotations
 import argparse
 import re
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 MARK = re.compile(r"(?m)^<!-- table: ([\w-]+) -->\n(?:\n?(?:\|.*\n)+)?")
 
+SETTINGS = re.compile(r"(?m)^<!-- settings: ([\w.]+):(\w+) -->\n(?:\n?(?:\|.*\n)+)?")
 SOURCES = re.compile(r"(?m)^<!-- sources: (.+) -->\n((?:.+\n)*)")
 
 
@@ -84,17 +87,33 @@ def _number(cell: str) -> float | None:
         return None
 
 
+def describe(module: str, name: str) -> str:
+    """The fields of a settings dataclass, as Markdown."""
+    from unseen.util.settings import list_settings
+
+    rows = [
+        f"| `{one.name}` | `{one.default}` | {one.help} |"
+        for one in list_settings(getattr(import_module(module), name))
+    ]
+    return "\n".join(["| name | default | meaning |", "|:--|:--|:--|", *rows])
+
+
 def fill(text: str, root: Path = ROOT) -> str:
     """The page with its marked tables and sentences made new."""
     if SOURCES.search(text):
         made = dict(SOURCES.findall((root / "docs" / "results" / "sources.md").read_text(encoding="utf-8")))
         text = SOURCES.sub(lambda mark: f"<!-- sources: {mark[1]} -->\n{made[mark[1]]}", text)
+    text = SETTINGS.sub(lambda mark: f"<!-- settings: {mark[1]}:{mark[2]} -->\n{describe(mark[1], mark[2])}\n", text)
     return MARK.sub(lambda mark: f"<!-- table: {mark[1]} -->\n{choose(TABLES[mark[1]], root)}\n", text)
 
 
 def main(check: bool) -> int:
     stale = []
-    for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
+    for page in [
+        ROOT / "README.md",
+        *sorted((ROOT / "docs").glob("*.md")),
+        *sorted((ROOT / "docs" / "reference").glob("*.md")),
+    ]:
         text = page.read_text(encoding="utf-8")
         if (new := fill(text)) != text:
             stale.append(str(page.relative_to(ROOT)))
