@@ -62,7 +62,7 @@ def test_resolve_lists_the_senses_of_an_ambiguous_name():
 
 
 def test_resolve_suggests_what_may_have_been_meant():
-    with pytest.raises(UnseenError, match=r"Did you mean zebra \(n02391049\)"):
+    with pytest.raises(UnseenError, match=r"Did you mean n02391049 \(zebra\)"):
         Hierarchy.imagenet().resolve("zebr")
     with pytest.raises(UnseenError, match=r"neither an id nor a name in this hierarchy\. Did you mean okapi"):
         Hierarchy.imagenet().resolve("okapy")

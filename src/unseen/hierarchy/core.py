@@ -14,7 +14,7 @@ import numpy as np
 
 from unseen.data import looks_glossary
 from unseen.hierarchy import paths
-from unseen.hierarchy.search import NameIndex, close_matches, did_you_mean, near_ids
+from unseen.hierarchy.search import NameIndex, close_matches, describe, did_you_mean, near_ids
 from unseen.util.errors import UnseenError
 from unseen.util.names import list_some
 
@@ -358,9 +358,8 @@ class Hierarchy:
             senses = [self.sense(id) for id in named]
             listed = "\n".join(f"  {s.id}  {', '.join(s.lemmas)}: {s.definition or 'no definition'}" for s in senses)
             raise UnseenError(f"{text!r} names {len(senses)} classes; use the id of the one you mean:\n{listed}")
-        near = [f"{sense.name} ({sense.id})" for sense in self.search(text, 3)]
-        if not near:
-            near = close_matches(text, (name for names in self.lemmas for name in names)) or near_ids([text], self)
+        near = [describe(id, self) for id in self._ids(islice(self._name_index.search(text), 3))]
+        near = near or close_matches(text, chain.from_iterable(self.lemmas)) or near_ids([text], self)
         raise UnseenError(f"{text!r} is neither an id nor a name in this hierarchy.{did_you_mean(near)}")
 
     # --- other hierarchies ------------------------------------------------------------------------------------------

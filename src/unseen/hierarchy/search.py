@@ -99,20 +99,20 @@ def close_matches(text: str, names: Iterable[str], limit: int = 3) -> list[str]:
 
 def near_ids(unknown: Sequence[str], hierarchy: Hierarchy, most: int = 3) -> list[str]:
     """Suggestions for unknown ids: a class of that name, or an id with nearly that spelling."""
-    near: list[str] = []
-    for text in unknown[:most]:
-        near += [f"{id} ({hierarchy.name(id)})" for id in hierarchy.named(text)[:2]] or _near_id(text, hierarchy)
-    return list(dict.fromkeys(near))
+    near = [id for text in unknown[:most] for id in hierarchy.named(text)[:2] or _near_id(text, hierarchy)]
+    return [describe(id, hierarchy) for id in dict.fromkeys(near)]
 
 
 def _near_id(text: str, hierarchy: Hierarchy) -> list[str]:
     """The id with the most similar spelling; of several, the one with the longest common beginning."""
     close = close_matches(text, hierarchy.ids, 20)
-    if not close:
-        return []
     beginnings = [text[:length] for length in range(1, len(text) + 1)]
-    id = max(close, key=lambda id: sum(map(id.startswith, beginnings)))
-    return [id if hierarchy.name(id) == id else f"{id} ({hierarchy.name(id)})"]
+    return sorted(close, key=lambda id: -sum(map(id.startswith, beginnings)))[:1]
+
+
+def describe(id: str, hierarchy: Hierarchy) -> str:
+    """A class as messages suggest it: `id (name)`."""
+    return id if hierarchy.name(id) == id else f"{id} ({hierarchy.name(id)})"
 
 
 def did_you_mean(suggestions: Sequence[str]) -> str:
