@@ -78,7 +78,4 @@ export const bundle = () => request("/api/bundle");
 export const start = () => request("/api/start");
 /** Whether the server is there; says nothing if not. */
 export const alive = () =>
-  fetch("/api/health", { signal: AbortSignal.timeout(4000) }).then(
-    (response) => response.ok,
-    () => false,
-  );
+  fetch("/api/health", { signal: AbortSignal.timeout(4000) }).then((response) => response.ok, () => false);

@@ -56,12 +56,7 @@ export function unreadable(why) {
 
 /** Names from a text: between commas, semicolons or on lines of their own, each once. */
 export const namesOf = (text) => [
-  ...new Set(
-    text
-      .split(/[,;\n]/)
-      .map((name) => name.trim().replace(/\s+/g, " "))
-      .filter(Boolean),
-  ),
+  ...new Set(text.split(/[,;\n]/).map((name) => name.trim().replace(/\s+/g, " ")).filter(Boolean)),
 ];
 
 /** Rows -> text that spreadsheets read. A cell that would be taken for a formula is quoted with an apostrophe. */
