@@ -110,6 +110,7 @@ def test_it_names_a_photo_without_a_network(page, model):
     for title, chance, training in rows:
         assert chance == pytest.approx(chances[title][0], abs=0.02) and training == chances[title][1]
     assert expected.guesses[0].title in page.text("#status")
+    page.settle()
     assert page.axe() == []
 
 
@@ -157,6 +158,7 @@ def test_it_fits_a_phone(page, scheme):
     assert page.find("label[for=shoot]").is_displayed() and page.axe() == []
     page.find("#pick").send_keys(str(CAT))
     page.until("return document.querySelector('.verdict')")
+    page.settle()
     assert page.run("return document.documentElement.scrollWidth <= innerWidth") and page.axe() == []
 
 

@@ -35,7 +35,7 @@ export function percent(probability) {
 }
 
 /** What a mark means. */
-export const markWords = (mark) => words.marks[mark] ?? mark;
+export const markWords = (mark) => words.marks[mark] ?? null;
 
 /** "never shown, well supported": how a class came to be known. */
 export const known = (one) => (one.support ? `${one.training}, ${one.support}` : one.training);
