@@ -424,6 +424,8 @@ def test_a_list_has_its_limits(client):
     answer = client.post("/api/rank", json={"tokens": [token], "among": many})
     assert answer.status_code == 422 and "too many" in answer.json()["error"]
     assert client.post("/api/rank", json={"tokens": [token], "among": "x" * 30_000}).status_code == 422
+    long = client.post("/api/explain", json={"id": "lake", "among": "lake, " + "(" * 10_000})
+    assert long.status_code == 422 and "200 characters" in long.json()["error"]
     assert client.post("/api/rank", json={"tokens": [token], "among": "a\u202eb"}).status_code == 422
 
 

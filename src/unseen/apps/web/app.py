@@ -65,7 +65,8 @@ def _invalid(request: Request, error: Any) -> JSONResponse:
     for item in error.errors()[:5]:
         field = ".".join(str(part) for part in item["loc"][1:]) or "the body"
         hidden = item.get("ctx", {}).get("pattern") == SHOWN_ONLY
-        problems.append(f"{field}: {'It holds control or direction characters' if hidden else item['msg']}")
+        why = "It holds control or direction characters" if hidden else item["msg"].removeprefix("Value error, ")
+        problems.append(f"{field}: {why}")
     if any(text.startswith("files: ") for text in problems):
         problems.append("Send one photo or more in the multipart field `files`")
     return PlainJSONResponse({"error": ". ".join(problems) + "."}, 422)

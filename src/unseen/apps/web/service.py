@@ -26,6 +26,7 @@ from unseen.apps.web.guards import (
     MAX_ADDED,
     MAX_AMONG_NAMES,
     MAX_FILE_BYTES,
+    MAX_NAME,
     MAX_PIXELS,
     MAX_RANKED_LABELS,
     MAX_SAVED,
@@ -136,6 +137,8 @@ class Service:
             return self.view
         if len(names) > MAX_AMONG_NAMES:
             raise Refused(422, f"{len(names)} names are too many: a list may have {MAX_AMONG_NAMES}.")
+        if max(map(len, names)) > MAX_NAME:
+            raise Refused(422, f"a name in a list may have {MAX_NAME} characters: separate names by commas.")
         with self._listing:
             return View(self.view.name, self.view.model.among(names))
 

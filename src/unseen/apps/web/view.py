@@ -44,12 +44,8 @@ class View:
             "name": self.name,
             "method": bundle.method,
             "classes": int(bundle.is_class.sum()),
-            "nodes": len(bundle),
             "seen": len(bundle.seen),
             "network": bundle.network.name,
-            "vectors": list(bundle.vectors.names),
-            "hierarchy": str(self.hierarchy.source.get("kind", "own")),
-            "trust": bundle.solution.trust is not None,
             "added": self.added(),
             "taught": self.taught(),
         }
