@@ -55,6 +55,7 @@ def forge(source: Path, forged: Path, chance: random.Random) -> None:
 def use(file: Path) -> None:
     model = Model(Bundle.load(file))
     json.dumps(model.bundle.header(), default=str)
+    model.bundle.open_network()
     model.answers(np.ones((2, model.bundle.network.num_features), np.float32), k=3)
     model.explain(model.bundle.ids[0])
     model.add("wug", DOG)

@@ -17,8 +17,7 @@ from support.tiny_network import SIZE, make_photos, make_shards
 from unseen.hierarchy.core import Hierarchy
 from unseen.photos.transforms import PhotoTransform
 from unseen.training.photos_data import (
-    EvaluationPhotos,
-    TrainingPhotos,
+    Photos,
     epoch_batches,
     load_batches,
     open_photo_set,
@@ -137,8 +136,8 @@ def photos(tmp_path_factory):
     return open_photo_set(make_photos(tmp_path_factory.mktemp("photos") / "seen", a_class=4), SEEN)
 
 
-def training(photos, seed=0, epoch=0) -> TrainingPhotos:
-    return TrainingPhotos(photos, PhotoTransform(SIZE).for_training(), seed, epoch)
+def training(photos, seed=0, epoch=0) -> Photos:
+    return Photos(photos, PhotoTransform(SIZE), (seed, epoch))
 
 
 # -- the batches of an epoch -------------------------------------------------------------------------------------------
@@ -193,7 +192,7 @@ def test_evaluation_leaves_unreadable_photos_out(tmp_path):
     photos = open_photo_set(make_photos(tmp_path / "seen", a_class=2), SEEN)
     photos.read(1).write_bytes(b"")
     photos.read(2).write_bytes(b"")
-    batches = list(load_batches(EvaluationPhotos(photos, PhotoTransform(SIZE)), 0, batch_size=2))
+    batches = list(load_batches(Photos(photos, PhotoTransform(SIZE)), 0, batch_size=2))
     assert [len(labels) for _, labels, _ in batches] == [1, 1, 2, 2, 2]
     assert [list(failed) for _, _, failed in batches] == [[1], [2], [], [], []]
 

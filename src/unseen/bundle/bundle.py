@@ -169,10 +169,10 @@ class Bundle:
             return None
         if hashlib.sha256(self.onnx).hexdigest() != info.onnx:
             raise UnseenError(f"{self._where} holds another network than it says: train it again")
-        place = {id: number for number, id in enumerate(info.class_ids)}
-        head = np.full((len(place), info.num_features + 1), np.nan, np.float32)  # classes outside the hierarchy stay so
+        position = {id: number for number, id in enumerate(info.class_ids)}
+        head = np.full((len(position), info.num_features + 1), np.nan, np.float32)  # NaN: not in the hierarchy
         try:
-            head[[place[id] for id in self.seen_ids]] = self.known
+            head[[position[id] for id in self.seen_ids]] = self.known
             below = None if info.below is None else Below(**info.below)
             facts = info.name, info.class_ids, PhotoTransform(**info.transform), info.checksum, head, below
             return OnnxNetwork(self.onnx, *facts)

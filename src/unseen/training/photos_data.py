@@ -15,6 +15,7 @@ import signal
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -25,7 +26,6 @@ from unseen.hierarchy.core import Hierarchy
 from unseen.networks.folders import match_folders
 from unseen.photos import PhotoTransform, list_classes, list_photos
 from unseen.photos.inputs import read_shard
-from unseen.photos.transforms import TrainingTransform
 from unseen.util.errors import UnseenError
 from unseen.util.names import list_some
 from unseen.util.processes import shared
@@ -50,7 +50,8 @@ class PhotoSet:
         """From (file name, offset, size, label) of each photo."""
         rows = list(rows)
         files = np.array([os.fsencode(name) for name, *_ in rows], np.bytes_)
-        return cls(root, files, *np.array([numbers for _, *numbers in rows], np.int64).reshape(-1, 3).T, **classes)
+        offsets, sizes, labels = np.array([numbers for _, *numbers in rows], np.int64).reshape(-1, 3).T
+        return cls(root, files, offsets, sizes, labels, **classes)
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -181,50 +182,41 @@ Example = tuple[Tensor | None, int, dict[int, str]]  # pixels, label, unreadable
 Batch = tuple[Tensor | None, Tensor, dict[int, str]]
 
 
-class EvaluationPhotos(Dataset):
-    """i -> photo i as the network is evaluated, without pixels if it cannot be read."""
+class Photos(Dataset):
+    """i -> photo i as the network is evaluated, without pixels if it cannot be read.
 
-    tries = 1
+    With `crop_seeds` (seed, epoch), for training: cropped and mirrored at random, as the seeds and i decide; the next
+    readable photo replaces an unreadable one, so that every step has its full size.
+    """
 
-    def __init__(self, photos: PhotoSet, transform: PhotoTransform | TrainingTransform):
-        self.photos, self.transform = photos, transform
+    def __init__(self, photos: PhotoSet, transform: PhotoTransform, crop_seeds: tuple[int, int] | None = None):
+        self.photos, self.transform, self.crop_seeds = photos, transform, crop_seeds
 
     def __len__(self) -> int:
         return len(self.photos)
 
-    def open(self, i: int) -> Tensor:
-        return self.transform.open(self.photos.read(i))
-
     def __getitem__(self, first: int) -> Example:
         failed: dict[int, str] = {}
-        for i in np.arange(first, first + min(self.tries, len(self))) % len(self):
+        tries = 1 if self.crop_seeds is None else min(TRIES, len(self))
+        for i in (np.arange(first, first + tries) % len(self)).tolist():
             try:
-                return self.open(i), int(self.photos.labels[i]), failed
+                return self._open(i), int(self.photos.labels[i]), failed
             except (UnseenError, OSError) as error:
                 where = self.photos.where(i)
-                failed[int(i)] = str(error) if where in str(error) else f"{where}: {error}"
+                failed[i] = str(error) if where in str(error) else f"{where}: {error}"
         return None, -1, failed
 
-
-class TrainingPhotos(EvaluationPhotos):
-    """i -> photo i, cropped and mirrored at random; the next readable one instead of an unreadable one.
-
-    The crop depends on (seed, epoch, i) alone, and not on the number of worker processes.
-    """
-
-    tries = TRIES
-
-    def __init__(self, photos: PhotoSet, transform: TrainingTransform, seed: int, epoch: int):
-        super().__init__(photos, transform)
-        self.seed, self.epoch = seed, epoch
-
-    def open(self, i: int) -> Tensor:
-        return self.transform.open(self.photos.read(i), np.random.default_rng([self.seed, self.epoch, i]))
+    def _open(self, i: int) -> Tensor:
+        source = self.photos.read(i)
+        if self.crop_seeds is None:
+            return self.transform.open(source)
+        return self.transform.for_training().open(source, np.random.default_rng([*self.crop_seeds, i]))
 
 
 def load_batches(dataset: Dataset, workers: int, **batching) -> DataLoader:
     """Batches decoded by worker processes ahead of their use; `batching` goes to DataLoader."""
-    return DataLoader(dataset, num_workers=workers, collate_fn=collate, worker_init_fn=ignore_signals, **batching)
+    options: Any = {"collate_fn": collate, "worker_init_fn": ignore_signals, **batching}
+    return DataLoader(dataset, num_workers=workers, **options)
 
 
 def collate(examples: list[Example]) -> Batch:

@@ -27,9 +27,8 @@ from unseen.bundle.records import FinetuneRecord, Validation
 from unseen.networks.base import Network
 from unseen.training.photos_data import (
     Batch,
-    EvaluationPhotos,
+    Photos,
     PhotoSet,
-    TrainingPhotos,
     epoch_batches,
     load_batches,
     open_photo_set,
@@ -229,8 +228,7 @@ class Stage2(TrainingLoop):
         self.network.train()
         for module in self.frozen:
             module.eval()  # running statistics stay as well
-        crop = self.network.transform.for_training()
-        photos = TrainingPhotos(self.train_photos, crop, self.run.seed, self.epoch)
+        photos = Photos(self.train_photos, self.network.transform, (self.run.seed, self.epoch))
         batches = self._batches(self.epoch).tolist()
         pinned = self.device.type == "cuda"
         for batch in load_batches(photos, self.run.workers, batch_sampler=batches, pin_memory=pinned):
@@ -308,9 +306,9 @@ class Stage2(TrainingLoop):
         self.network.eval()
         self.processes.copy_first(self.network.buffers())
         share = photos.subset(np.arange(self.processes.rank, len(photos), self.processes.world))
-        dataset = EvaluationPhotos(share, self.network.transform)
+        batches = load_batches(Photos(share, self.network.transform), self.run.workers, batch_size=self.settings.batch)
         right = read = 0
-        for pixels, labels, _ in load_batches(dataset, self.run.workers, batch_size=self.settings.batch):
+        for pixels, labels, _ in batches:
             if pixels is None:
                 continue
             with torch.inference_mode():
