@@ -248,7 +248,7 @@ def test_a_finished_finetuning_is_neither_replaced_nor_done_twice(folder, tmp_pa
     with pytest.raises(UnseenError, match="is another bundle: choose another name, or overwrite it"):
         tune(folder, out, bundle=base)
     again = tune(folder, out, bundle=base, run=resume)
-    assert caplog.messages == [f"{out} is finished already."]
+    assert caplog.messages[-1] == f"{out} is finished already."
     assert again.finetuning == tuned.finetuning and again.path == out
     with pytest.raises(UnseenError, match=r"not as asked for: momentum was 0\.9, now 0\.5.*or overwrite it"):
         tune(folder, out, replace(QUICK, momentum=0.5), bundle=base, run=resume)
