@@ -97,7 +97,7 @@ def test_mistakes_are_one_line_and_exit_1(here, unseen, changes, says):
     options = dict(zip(OWN[::2], OWN[1::2], strict=True)) | {"--out": "new"} | changes
     done = unseen("train", *(part for pair in options.items() for part in pair), "--json")
     assert done.code == 1 and says in done.json["error"]
-    assert done.err.startswith("error: ") and says in done.err
+    assert "error: " in done.err and says in done.err  # perhaps after a warning that the transform is a guess
     assert not Path("new").exists()
 
 

@@ -25,13 +25,9 @@ from unseen.util.names import list_some
     "evaluate",
     examples="""
     unseen evaluate my-bundle --photos photos/unseen --candidates 2-hops
-    unseen evaluate my-bundle --photos photos/unseen --candidates goz-test.txt-seen
     unseen evaluate calibrated --photos photos/unseen --candidates any --confidence 0.9
-    unseen evaluate my-bundle --photos photos/unseen --candidates all --with-seen
     unseen evaluate my-bundle --photos photos/seen-val --candidates 2-hops --with-seen
-    unseen evaluate my-bundle --photos photos/unseen --photos photos/seen-val --candidates 2-hops+1K
     unseen evaluate sounds --features hidden.npz --candidates unseen
-    unseen evaluate my-bundle --photos labelled.txt --candidates unseen
     unseen evaluate my-bundle --photos photos/unseen --candidates hops:2 --ties pessimistic --json
     torchrun --nproc-per-node 8 -m unseen evaluate my-bundle --photos features --candidates all --json
     """,
@@ -80,7 +76,7 @@ def evaluate(
 
 def _show(result: Evaluation, per_class: bool) -> None:
     about = f"{result.candidate_classes:,} candidates, prior {result.prior}, ties {result.ties}"
-    averages = {"over images": result.image, "over classes": result.class_}
+    averages = {"over photos": result.image, "over classes": result.class_}
     rows = [[name, *(f"{value:.1f}" for value in figures.values())] for name, figures in averages.items()]
     header = [key.removeprefix("hit@") for key in result.image]
     print_table(["Hit@k (%)", *header], rows, f"{result.candidates}: {about}")

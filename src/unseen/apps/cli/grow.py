@@ -29,13 +29,11 @@ from unseen.util.names import how_to_install, list_some, slug
 @command(
     "add",
     examples="""
-    unseen add my-bundle --name labradoodle --parent poodle --out grown
     unseen add my-bundle --name "rescue drone" --parent n03245889 --definition "a drone that finds people" --out grown
     unseen add my-bundle --name "wheelie bin" --parent ashcan --looks "tall green plastic bin on two wheels" --out grown
     unseen add my-bundle --name labradoodle --parent poodle --photos labradoodles/ --out grown
     unseen add my-bundle --id n02456645 --out grown
     unseen add my-bundle --csv new-classes.csv --out grown
-    unseen add --csv new-classes.csv --out grown
     """,
 )
 def add(

@@ -30,11 +30,9 @@ if TYPE_CHECKING:  # with torch, which `unseen train --help` should not wait for
     examples="""
     unseen train --out my-bundle
     unseen train --method dgp --hierarchy paper --epochs 3000 --out dgp-bundle
-    unseen train --method sgcn --holdout 0.2 --epochs 300 --out sgcn-check
     unseen train --hierarchy products.csv --network my_module:build_model --classes classes.txt --out products
     unseen train --hierarchy tree.csv --network hf:my-model --check-photos photos/ --out mine
     unseen train --hierarchy tree.csv --network onnx:net.onnx --transform '{"size": 160}' --out mine
-    unseen train --hierarchy sounds.csv --network linear:head.npz --out sounds
     unseen train --method dgp --set k=2 --set weighted=false --out ablation
     """,
 )
@@ -161,7 +159,6 @@ def finetune(
     "calibrate",
     examples="""
     unseen calibrate my-bundle --photos photos/held-out --out calibrated
-    unseen calibrate my-bundle --photos photos/held-out --out calibrated --harm 2
     unseen calibrate my-bundle --photos photos/held-out --out calibrated --reach 10
     """,
 )
