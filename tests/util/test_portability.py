@@ -22,8 +22,8 @@ import unseen
 for module in pkgutil.walk_packages(unseen.__path__, "unseen."):
     if module.name != "unseen.__main__":
         __import__(module.name)
-from unseen.util.devices import count_workers, peak_memory_mb
-assert peak_memory_mb() is None and count_workers(None) >= 1
+from unseen.util.devices import cpu_count, peak_memory_mb
+assert peak_memory_mb() is None and cpu_count() >= 1
 print(len([name for name in sys.modules if name.startswith("unseen.")]))
 """
 

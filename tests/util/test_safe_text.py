@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from unseen.apps.cli.app import stderr, stdout
+from unseen.apps.cli.output import stderr, stdout
 from unseen.hierarchy.core import Hierarchy
 from unseen.util.run import console as progress_console
 from unseen.util.safe_text import SafeConsole, csv_cell, csv_text, to_csv, visible
@@ -52,13 +52,12 @@ def test_cells_that_begin_a_formula_come_back(text):
     assert not cell.startswith(tuple("=+-@\t\r\n＝＋－＠")) and csv_text(cell) == text
 
 
-@pytest.mark.parametrize("table", ['[info]\n"a\\u001b]52;c;cm0=\\u0007" = 1\n', "no TOML"])
-def test_a_configuration_that_is_refused_is_safe_to_show(tmp_path, table):
+def test_a_configuration_that_is_refused_is_safe_to_show(tmp_path):
     from typer.testing import CliRunner
 
     from unseen.apps.cli.app import app
 
-    (file := tmp_path / "config\x1b]52;c;cm0=\a.toml").write_text(table)
+    (file := tmp_path / "config\x1b]52;c;cm0=\a.toml").write_text("no TOML")
     done = CliRunner().invoke(app, ["--config", str(file), "info"])
     assert done.exit_code == 2 and "\\u001b]52" in re.sub(r"[\s│]", "", done.output)
     assert "\x1b]52" not in done.output and "\a" not in done.output

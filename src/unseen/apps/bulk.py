@@ -36,8 +36,9 @@ from unseen.answers.prior import Prior
 from unseen.answers.probability import CONFIDENCE
 from unseen.bundle.file import bundle_checksum
 from unseen.model import Model, load
-from unseen.photos.inputs import NAMES, PHOTOS, AtUrl, is_url, version_of
+from unseen.photos.inputs import NAMES, PHOTOS, AtUrl, Item, is_url, version_of
 from unseen.photos.reading import Source
+from unseen.util.devices import cpu_count
 from unseen.util.errors import UnseenError
 from unseen.util.files import replacing
 from unseen.util.names import how_to_install
@@ -177,7 +178,7 @@ class Batch:
 
 def label_photos(
     model: Model,
-    photos: Iterable[tuple[str, Source]],
+    photos: Iterable[tuple[str, Source] | Item],
     out: str | Path,
     k: int = 5,
     *,
@@ -206,7 +207,7 @@ def label_photos(
         unreadable: list[Unreadable] = []
 
         def waiting() -> Iterator[Photo]:
-            for name, source in photos:
+            for name, source, *_ in photos:
                 version = version_of(source)
                 names[name] = table.is_current(name, version, retry=True)
                 if not names[name]:
@@ -304,9 +305,7 @@ class _Worker:
     """What a process or an actor does: it keeps the model, and labels chunk after chunk."""
 
     def __init__(self, labeller: bytes, suffix: str, threads: int):
-        import torch
-
-        torch.set_num_threads(threads)
+        os.environ["OMP_NUM_THREADS"] = str(threads)
         self.labeller, self.suffix = pickle.loads(labeller), suffix  # from our own parent process
 
     def label(self, chunk: list[Photo]) -> list[Row]:
@@ -340,7 +339,7 @@ def _in_order(chunks: Iterator[list[Photo]], most: int, submit: Callable, result
 
 
 def _by_processes(labeller: Labeller, chunks: Iterator[list[Photo]], suffix: str, workers: int) -> Iterator[list[Row]]:
-    given = pickle.dumps(labeller), suffix, max(1, (os.cpu_count() or 1) // workers)
+    given = pickle.dumps(labeller), suffix, max(1, cpu_count() // workers)
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(workers, context, initializer=_start_worker, initargs=given)
     try:

@@ -14,7 +14,7 @@ import numpy as np
 
 from unseen.networks.features import photo_features
 from unseen.networks.store import KIND, PRECISIONS, FeatureStore, check_network, describe_network
-from unseen.photos.by_class import ClassFolders, list_by_class
+from unseen.photos.by_class import ClassFolders, Listing, list_by_class
 from unseen.photos.inputs import Item
 from unseen.photos.reading import Unreadable
 from unseen.util.errors import UnseenError
@@ -84,7 +84,7 @@ def build_store(
     ...     print(features.shape, class_ids, paths)
     (1, 3) ['lime'] ['lime/1.jpg']
     """
-    out, listing, started = Path(out), list_by_class(photos), time.monotonic()
+    out, listing = Path(out), list_by_class(photos)
     if not network.takes_photos:
         raise UnseenError(f"{network.name} is a layer over features that come from elsewhere: it takes no photos.")
     if (batch is not None and batch < 1) or (workers or 0) < 0:
@@ -96,50 +96,63 @@ def build_store(
     others = out.is_dir() and any(not item.name.startswith((".unseen-", "lock")) for item in out.iterdir())
     if others and not FeatureStore.is_store(out):
         raise UnseenError(f"{out}: is neither empty nor a feature store. Choose another folder.")
+    return _on_first(
+        lambda: _build(listing, str(photos), out, network, precision, workers, batch, retry_unreadable, prune)
+    )
 
-    def build() -> Built:
-        with open_table(out, KIND, str(out)) as table:
-            if table.made_by is not None:
-                check_network(out, table.made_by, network)
-                if precision not in (None, table.made_by["precision"]):
-                    raise UnseenError(f"{out}: contains {table.made_by['precision']}, not {precision}.")
-            table.start({"network": describe_network(network), "precision": precision or "fp16"})
-            dtype, classes, new = PRECISIONS[table.made_by["precision"]], dict[str, str](), 0
 
-            def waiting() -> Iterator[Item]:
-                for item in listing.items():
-                    classes[item.name] = item.label
-                    if not table.is_current(item.name, item.version, retry_unreadable):
-                        yield item
+def _build(
+    listing: Listing,
+    photos: str,
+    out: Path,
+    network: PhotoNetwork,
+    precision: str | None,
+    workers: int | None,
+    batch: int | None,
+    retry_unreadable: bool,
+    prune: bool,
+) -> Built:
+    started = time.monotonic()
+    with open_table(out, KIND, str(out)) as table:
+        if table.made_by is not None:
+            check_network(out, table.made_by, network)
+            if precision not in (None, table.made_by["precision"]):
+                raise UnseenError(f"{out}: contains {table.made_by['precision']}, not {precision}.")
+        table.start({"network": describe_network(network), "precision": precision or "fp16"})
+        dtype, classes, new = PRECISIONS[table.made_by["precision"]], dict[str, str](), 0
 
-            with progress("Reading photos", None) as bar:
-                for item, features in photo_features(network, waiting(), workers, batch):
-                    table.add(_row(item, features, dtype))
-                    new += not isinstance(features, Unreadable)
-                    bar.advance(1, rate=f"{new / (time.monotonic() - started):.0f}/s")
-            table.flush()
-            listed = set(listing.classes) - set(listing.unlisted)
-            gone = {*table.finished.values(), *(table.summary or {"classes": ()})["classes"]} - set(listing.classes)
-            dropped = gone if prune else set[str]()
-            kept = {name: id for name, id in table.finished.items() if id not in listed | dropped}
-            if lost := kept.keys() - table.entries.keys():
-                raise UnseenError(
-                    f"{out}: features of {len(lost)} photos are damaged, and {photos} has no folder for their "
-                    "classes. Add these photos, or drop the classes (prune)."
-                )
-            classes |= kept
-            ids = sorted({*listing.classes, *(gone - dropped)})
-            order = sorted(classes, key=lambda name: (classes[name], name))
-            table.finish({name: classes[name] for name in order}, {"classes": ids})
-        store = FeatureStore.open(out)
-        lines = [json.dumps(item, ensure_ascii=False) + "\n" for item in store.unreadable()]
-        # A name that is not Unicode holds lone surrogates: escaped they are valid JSON, and valid UTF-8.
-        write_atomically(out / "unreadable.jsonl", "".join(lines).encode("utf-8", "backslashreplace"))
-        counts = len(store), new, store.unreadable_count(), len(ids), time.monotonic() - started
-        missing, unlisted = tuple(sorted(gone)), tuple(listing.unlisted)
-        return Built(out, *counts, () if prune else missing, missing if prune else (), unlisted)
+        def waiting() -> Iterator[Item]:
+            for item in listing.items():
+                classes[item.name] = item.label
+                if not table.is_current(item.name, item.version, retry_unreadable):
+                    yield item
 
-    return _on_first(build)
+        with progress("Reading photos", None) as bar:
+            for item, features in photo_features(network, waiting(), workers, batch):
+                table.add(_row(item, features, dtype))
+                new += not isinstance(features, Unreadable)
+                bar.advance(1, rate=f"{new / (time.monotonic() - started):.0f}/s")
+        table.flush()
+        listed = set(listing.classes) - set(listing.unlisted)
+        gone = {*table.finished.values(), *(table.summary or {"classes": ()})["classes"]} - set(listing.classes)
+        dropped = gone if prune else set[str]()
+        kept = {name: id for name, id in table.finished.items() if id not in listed | dropped}
+        if lost := kept.keys() - table.entries.keys():
+            raise UnseenError(
+                f"{out}: features of {len(lost)} photos are damaged, and {photos} has no folder for their "
+                "classes. Add these photos, or drop the classes (prune)."
+            )
+        classes |= kept
+        ids = sorted({*listing.classes, *(gone - dropped)})
+        order = sorted(classes, key=lambda name: (classes[name], name))
+        table.finish({name: classes[name] for name in order}, {"classes": ids})
+    store = FeatureStore.open(out)
+    lines = [json.dumps(item, ensure_ascii=False) + "\n" for item in store.unreadable()]
+    # A name that is not Unicode holds lone surrogates: escaped they are valid JSON, and valid UTF-8.
+    write_atomically(out / "unreadable.jsonl", "".join(lines).encode("utf-8", "backslashreplace"))
+    counts = len(store), new, store.unreadable_count(), len(ids), time.monotonic() - started
+    missing, unlisted = tuple(sorted(gone)), tuple(listing.unlisted)
+    return Built(out, *counts, () if prune else missing, missing if prune else (), unlisted)
 
 
 def _row(item: Item, features: np.ndarray | Unreadable, dtype: np.dtype) -> Row:

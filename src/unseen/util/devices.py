@@ -59,47 +59,17 @@ def has_gpu() -> bool:
         return False
 
 
-def thread_count(device: torch.device | None) -> int:
-    """How many threads to use for a device: torch's number on a CPU, one to feed any other; without torch one a CPU."""
-    if device is None:
-        return cpu_count()
-    import torch
-
-    return torch.get_num_threads() if device.type == "cpu" else 1
-
-
-def count_workers(asked: int | None) -> int:
-    """Processes that read photos: as many as asked for, else one for each CPU that this process may use, at most 8."""
-    return min(8, cpu_count()) if asked is None else asked
-
-
 def cpu_count() -> int:
-    """CPUs that this process may use, of those that torchrun's processes on this machine share."""
-    cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, cpus // int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
+    """Threads to compute with: OMP_NUM_THREADS, or else the CPUs that this process may use."""
+    asked = os.environ.get("OMP_NUM_THREADS", "")
+    if asked.isdecimal() and int(asked) > 0:
+        return int(asked)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def own_rank() -> int:
     """The rank of this process under torchrun; 0 without it."""
     return int(os.environ.get("RANK", "0"))
-
-
-@contextmanager
-def separate_threads(count: int) -> Iterator[ThreadPoolExecutor]:
-    """A pool of threads whose torch operations do not spread to further threads: faster for many equal pieces of work,
-    and an operation that one thread does alone rounds alike, however many threads there are."""
-    if "torch" not in sys.modules:
-        with ThreadPoolExecutor(count) as pool:
-            yield pool
-        return
-    import torch
-
-    # The number of threads is each thread's own; but setting it also sets the default of threads yet to come.
-    with ThreadPoolExecutor(count, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-        try:
-            yield pool
-        finally:
-            torch.set_num_threads(torch.get_num_threads())
 
 
 def in_threads(work: Callable[[T], R], items: Iterable[T], threads: int | None = None) -> Iterator[tuple[T, R]]:
@@ -112,7 +82,7 @@ def in_threads(work: Callable[[T], R], items: Iterable[T], threads: int | None =
         yield from ((item, work(item)) for item in items)
         return
     waiting: deque[tuple[T, Future[R]]] = deque()
-    with separate_threads(threads) as pool:
+    with _pool(threads) as pool:
         try:
             for item in items:
                 waiting.append((item, pool.submit(work, item)))
@@ -125,6 +95,24 @@ def in_threads(work: Callable[[T], R], items: Iterable[T], threads: int | None =
         finally:  # nobody waits for items that were not begun when an error or Ctrl-C came
             for _, future in waiting:
                 future.cancel()
+
+
+@contextmanager
+def _pool(count: int) -> Iterator[ThreadPoolExecutor]:
+    """Threads whose torch operations do not spread to further threads: faster for many equal pieces of work, and an
+    operation that one thread does alone rounds alike, however many threads there are."""
+    if "torch" not in sys.modules:
+        with ThreadPoolExecutor(count) as pool:
+            yield pool
+        return
+    import torch
+
+    # The number of threads is each thread's own; but setting it also sets the default of threads yet to come.
+    with ThreadPoolExecutor(count, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+        try:
+            yield pool
+        finally:
+            torch.set_num_threads(torch.get_num_threads())
 
 
 def peak_memory_mb() -> float | None:

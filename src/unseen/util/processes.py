@@ -136,12 +136,12 @@ def shared(batch: torch.Tensor) -> torch.Tensor:
 
 def watch_workers(work: Callable[[], None], advice: str) -> None:
     """Run `work`, which reads from worker processes; if one of them dies, raise an error with `advice`."""
-    death = None
     try:
         work()
-    except (RuntimeError, ConnectionError, EOFError) as error:
-        death = first_line(error)
-        if isinstance(error, RuntimeError) and "DataLoader worker" not in death:
+        return
+    except (RuntimeError, ConnectionError, EOFError) as error:  # torch's, or of a batch that broke off
+        if type(error) is RuntimeError and "DataLoader worker" not in str(error):
             raise
-    if death is not None:  # raised here, where nothing holds the loader any more: torch would report it again
-        raise UnseenError(f"a process that reads photos ended unexpectedly: {death} {advice}")
+        death = first_line(error)
+    # Raised here, where nothing holds the loader any more: torch would report it again.
+    raise UnseenError(f"a process that reads photos ended unexpectedly: {death}. {advice}")

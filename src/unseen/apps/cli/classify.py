@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -96,25 +97,29 @@ def classify(
     if workers or engine != "local":
         raise typer.BadParameter("--workers and --engine are for many photos: add --out FILE")
     with quick_start():
-        names, sources = read_arguments(photos or [], None, column, key)
-        if heatmap is not None and len(sources) != 1:
-            raise UnseenError(f"--heatmap takes one photo, not {len(sources)}: run the command for each of them")
+        items = read_arguments(photos or [], None, column, key)
+        if heatmap is not None:
+            items = list(items)
+            if len(items) != 1:
+                raise UnseenError(f"--heatmap takes one photo, not {len(items)}: run the command for each of them")
         model = prepare(bundle, device, trust_code, ask.among)
     ask = replace(ask, among=None)
     if explain:
         model.bundle.make_method()  # or an error, before photos are read
     if features is None:
-        items = list(model.stream(sources, **vars(ask), show_progress=True))
+        names, sources = name_photos(items)
+        found = list(model.stream(sources, **vars(ask), show_progress=True))
     else:
         names, matrix = read_named_rows(features, model.bundle.network.checksum, lambda: model.network)
-        items = model.answers(matrix, **vars(ask))
-    named = list(zip(names, items, strict=True))
+        found = model.answers(matrix, **vars(ask))
+    named = list(zip(names, found, strict=True))
     answers = [(name, item) for name, item in named if isinstance(item, Answer)]
     unreadable = [(name, item.why) for name, item in named if isinstance(item, Unreadable)]
     best = dict.fromkeys(answer[0].id for _, answer in answers if answer and explain)
     reasons = {id: model.explain(id) for id in best}
     if heatmap is not None and answers and answers[0][1].guesses:
-        model.heatmap(sources[0], answers[0][1].guesses[0].id).save(heatmap, sources[0])
+        photo = next(iter(items)).source
+        model.heatmap(photo, answers[0][1].guesses[0].id).save(heatmap, photo)
         stderr.print(f"The heat map is in {heatmap}")
     result = {
         "photos": [
@@ -163,7 +168,7 @@ def prepare(bundle: Path | None, device: str, trust_code: bool, among: str | Non
 
 
 def write_labels(
-    find: Callable[[], tuple[list[str], list[Source]]],
+    find: Callable[[], Iterable[Item]],
     out: Path,
     load_model: Callable[[], Model],
     json_: bool,
@@ -172,7 +177,7 @@ def write_labels(
     """Write the labels of photos into a file. `settings` are those of `label_photos`."""
     with quick_start():
         check_format(out)
-        photos = list(zip(*find(), strict=True))
+        photos = find()
     done = label_photos(load_model(), photos, out, **settings, show_progress=True)
     result = done.to_dict()
     for item in done.unreadable:
@@ -188,14 +193,27 @@ def write_labels(
 
 def read_arguments(
     arguments: Iterable[str], but: Path | None, column: str | None, key: str | None
-) -> tuple[list[str], list[Source]]:
-    """The photos named on the command line, each once: the name to show for it, and what to read."""
+) -> list[Item] | Iterator[Item]:
+    """The photos named on the command line, each once; `but` is a file that is none of them."""
     places = list(dict.fromkeys(arguments))
     items = list_inputs([place for place in places if place != "-"], column, key)
-    if "-" in places:
-        items.append(Item("-", sys.stdin.buffer.read()))
-    items = [item for item in items if but is None or item.source != str(but)]
-    return [item.name for item in items], [item.source for item in items]
+    given = [Item("-", sys.stdin.buffer.read())] if "-" in places else []
+    every = (item for item in chain(items, given) if but is None or item.source != str(but))
+    return list(every) if isinstance(items, list) else every
+
+
+def name_photos(items: list[Item] | Iterator[Item]) -> tuple[list[str], Iterable[Source]]:
+    """Names and photos; of a tar file or a table a photo is read, and its name known, only when its turn comes."""
+    names: list[str] = []
+    if isinstance(items, list):
+        return [item.name for item in items], [item.source for item in items]
+
+    def sources() -> Iterator[Source]:
+        for item in items:
+            names.append(item.name)
+            yield item.source
+
+    return names, sources()
 
 
 def _show_unreadable(photo: str, why: str) -> None:

@@ -121,7 +121,6 @@ def _show_verdicts(verdict: dict[str, Any], figures: dict[str, Any], calibrated:
     unseen features --photos photos/ --out photo-features --bundle my-bundle --precision fp32
     unseen features --photos 'shards/*.tar' --out shard-features
     unseen features --photos photos/ --out other-features --network timm/resnet50.a1_in1k --device cuda --batch 256
-    torchrun --nproc-per-node 8 -m unseen features --photos imagenet/fall11 --out all-features
     """,
 )
 def features(
