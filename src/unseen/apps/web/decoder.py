@@ -25,6 +25,7 @@ try:
 except ImportError:  # Windows: time and pixels are limited, memory is not
     resource = None
 
+READY = b"ready"
 MAX_WHY = 1_000  # characters of the reason why a photo cannot be read
 
 
@@ -83,6 +84,7 @@ class Decoder:
             self._process = context.Process(target=_work, args=arguments, name="unseen-decoder", daemon=True)
             self._process.start()
             theirs.close()  # so that its end is the end of the pipe
+            self._pipe.recv_bytes(len(READY))  # the time to start is not the photo's
         return self._process, self._pipe
 
     def _end(self) -> None:
@@ -99,6 +101,7 @@ def _work(pipe: Connection, transform: PhotoTransform, max_pixels: int, memory: 
     if resource is not None:
         with suppress(OSError, ValueError):  # not every system can
             resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+    pipe.send_bytes(READY)
     while True:
         try:
             photo = pipe.recv_bytes()
