@@ -14,7 +14,7 @@ from typer import Argument, Option
 from unseen import __version__
 from unseen.apps.cli import options
 from unseen.apps.cli.app import JsonFlag, command
-from unseen.apps.cli.output import emit, print_facts, stdout
+from unseen.apps.cli.output import emit, in_words, print_facts, stdout
 from unseen.bundle import Bundle
 from unseen.data import data_file, find_asset, manifest
 from unseen.model import load
@@ -162,15 +162,17 @@ def _show(result: dict) -> None:
 
 
 def bundle_facts(header: dict) -> dict[str, str]:
-    network, taught = header["network"], header["details"].get("taught", [])
+    network, details = header["network"], header["details"]
+    taught, calibration = details.get("taught", []), details.get("calibration")
     return {
         "method": header["method"],
         "classes": f"{header['classes']:,} of {header['nodes']:,} nodes; {header['seen']:,} seen",
         "network": f"{network['name']}{', finetuned' if network['finetuned'] else ''} ({network['checksum'][:12]})",
-        "hierarchy": ", ".join(f"{key} {value}" for key, value in header["hierarchy"].items()),
+        "hierarchy": in_words(header["hierarchy"]),
         "class vectors": f"{' + '.join(header['vectors']['names'])}; {header['without_vector']} classes have none",
-        "settings": ", ".join(f"{key}={value}" for key, value in header["settings"].items()),
-        "results": ", ".join(f"{key}={value}" for key, value in header["details"].items() if key != "taught"),
+        "settings": in_words(header["settings"]),
+        "fit": in_words({name: value for name, value in details.items() if isinstance(value, (int, float))}),
+        "calibrated": "no" if calibration is None else f"on {calibration['photos']:,} photos",
         "added": ", ".join(header["added"]) or "none",
         "taught": ", ".join(f"{item['id']} ({count_of_photos(item['photos'])})" for item in taught) or "none",
         "made": f"{header['made']['at']}, seed {header['seed']}",
