@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 CALIBRATION = "default-calibration.json"
 
 
-def default_place() -> Path:
+def default_path() -> Path:
     """Its path, which depends on the version, the settings and the embedded data."""
     data = sorted(entry["sha256"] for entry in manifest() if entry["file"] != "map.npz")  # which is made from it
     text = repr((FORMAT, default_choices(), data))
@@ -44,16 +44,16 @@ def default_choices() -> dict[str, Any]:
 
 
 def default_bundle() -> Bundle:
-    place = default_place()
-    if is_bundle(place):
-        return Bundle.load(place)
+    path = default_path()
+    if is_bundle(path):
+        return Bundle.load(path)
     from unseen.training.settings import TrainSettings
     from unseen.training.stage1 import train  # with torch, which a bundle that is there does not need
 
-    logger.info("First use: predicting classifiers for every ImageNet class; they are kept in %s", place)
+    logger.info("First use: predicting classifiers for every ImageNet class; they are kept in %s", path)
     bundle = train(settings=TrainSettings(precision="fp16"))
-    bundle.change(calibration=shipped_calibration()).save(place, overwrite=True)  # another process may have made it
-    return Bundle.load(place)
+    bundle.change(calibration=shipped_calibration()).save(path, overwrite=True)  # another process may have made it
+    return Bundle.load(path)
 
 
 def shipped_calibration() -> CalibrationRecord:

@@ -57,7 +57,7 @@ class FinetuneSettings:
         cosine schedule:  rate at step t of T = learning_rate (1 + cos(pi t / T)) / 2
 
     Args:
-        epochs: How often each photo is seen.
+        epochs: Passes over the photos.
         learning_rate: Learning rate of SGD.
         momentum: Momentum of SGD.
         scale: Factor of the logits in the loss: 1 is the paper's, 3 suits a few thousand photos.
