@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import copy
 import hashlib
-import itertools
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -13,7 +11,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from unseen.data import imagenet_1k
 from unseen.photos.transforms import PhotoTransform
@@ -121,11 +118,9 @@ class Network(nn.Module):
         training = self.training
         if training:
             self.eval()
-        faster = getattr(self.module, "for_inference", None)
         try:
-            compute = self.cached("extractor", faster) if faster else self.forward_pre_logits
             with torch.inference_mode():
-                features = compute(batch.to(self.device, self.get_classifier().weight.dtype))
+                features = self.forward_pre_logits(batch.to(self.device, self.get_classifier().weight.dtype))
             return features.float().clone()  # cloned out here, it may take part in a gradient again
         finally:
             if training:
@@ -232,8 +227,6 @@ class Config(NamedTuple):
 class ConvNet(nn.Module):
     """A built-in network: photos B x 3 x H x W -> maps -> features B x D -> logits B x M."""
 
-    photos_in_cache = 8  # photos whose widest layer fits a CPU's cache
-
     forward_features: Any  # B x 3 x H x W -> B x D x H/32 x W/32
     get_classifier: Any
 
@@ -244,30 +237,7 @@ class ConvNet(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return self.forward_head(self.forward_features(x))
 
-    def for_inference(self) -> Callable[[Tensor], Tensor]:
-        """A function photos -> features, two to four times as fast."""
-        folded = fold_batch_norms(self)
-
-        def compute(photos: Tensor) -> Tensor:
-            photos = photos.contiguous(memory_format=torch.channels_last)
-            parts = photos.split(self.photos_in_cache) if photos.device.type == "cpu" else [photos]
-            return torch.cat([folded.forward_head(folded.forward_features(part), pre_logits=True) for part in parts])
-
-        return compute
-
 
 def batch_norm(channels: int) -> nn.BatchNorm2d:
     """With the numbers of TensorFlow, in which the built-in networks were trained."""
     return nn.BatchNorm2d(channels, eps=1e-3, momentum=0.01)
-
-
-def fold_batch_norms(module: nn.Module) -> Any:
-    """A copy with each batch-norm folded into the convolution before it."""
-    folded: Any = copy.deepcopy(module).eval().requires_grad_(False)
-    for parent in list(folded.modules()):
-        layers = list(parent.named_children())
-        for (conv_name, conv), (norm_name, norm) in itertools.pairwise(layers):
-            if isinstance(conv, nn.Conv2d) and isinstance(norm, nn.BatchNorm2d):
-                setattr(parent, conv_name, fuse_conv_bn_eval(conv, norm))
-                setattr(parent, norm_name, nn.Identity())
-    return folded.to(memory_format=torch.channels_last)

@@ -123,8 +123,6 @@ def stages_of(variant: Variant) -> Iterator[tuple[int, int, int, int, int]]:
 class EfficientNetLite(ConvNet):
     """Photos B x 3 x H x W -> features B x 1280 -> logits B x classes."""
 
-    photos_in_cache = 4  # the widest layer holds 4.8 MB a photo
-
     def __init__(self, variant: Variant, num_classes: int = 1000):
         super().__init__()
         self.num_features = HEAD

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from unseen.networks.base import Network
-from unseen.networks.run import OnnxNetwork
+from unseen.networks.run import Below, OnnxNetwork
 from unseen.util.names import first_line
 
 OPSET = 18
@@ -45,6 +45,16 @@ def translate(network: Network | OnnxNetwork) -> Translation:
     if not network.takes_photos:
         return Translation(None, "it takes no photos")
     return network.cached("translation", lambda: _translate(network))
+
+
+def for_photos(network: Network | OnnxNetwork) -> Network | OnnxNetwork:
+    """The network as ONNX Runtime runs it, twice as fast on a CPU; or as it is, where it cannot be translated."""
+    onnx = translate(network).onnx
+    if onnx is None or isinstance(network, OnnxNetwork):
+        return network
+    below = network.below and Below(network.below.name, network.below.checksum, network.below.num_features)
+    facts = network.name, network.class_ids, network.transform, network.checksum, network.classifiers()
+    return OnnxNetwork(onnx, *facts, below)
 
 
 def _translate(network: Network) -> Translation:

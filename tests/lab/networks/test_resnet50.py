@@ -12,6 +12,7 @@ from torch.nn import functional as F
 from unseen.data import find_asset
 from unseen.networks.base import Network
 from unseen.networks.loading import load_network
+from unseen.networks.translate import for_photos
 from unseen.photos import list_photos
 from unseen.util.errors import UnseenError
 from unseen_lab.networks.resnet50 import FILE, ResNet50
@@ -48,12 +49,13 @@ def test_shapes_and_protocol(random_network):
 
 
 @pytest.mark.slow
-def test_the_fast_way_gives_the_same_features(random_network):
+def test_onnx_runtime_gives_the_same_features(random_network):
     own_weights = load_network("resnet50", list("abcdefg"), random_network.state_dict())
-    batch = batch_of_noise(count=9)  # more than go through at once
+    batch = batch_of_noise(224)
     with torch.no_grad():
-        slow = own_weights.forward_pre_logits(batch)
-    assert torch.allclose(own_weights.features(batch), slow, rtol=1e-3, atol=1e-3 * slow.abs().max().item())
+        slow = own_weights.forward_pre_logits(batch).numpy()
+    fast = for_photos(own_weights).features_of(batch.numpy())
+    np.testing.assert_allclose(fast, slow, rtol=1e-3, atol=1e-3 * np.abs(slow).max())
     assert own_weights.class_ids == tuple("abcdefg") and own_weights.classifiers().shape == (7, 2049)
 
 

@@ -16,7 +16,7 @@ from unseen.evaluation.protocol import EvaluateSettings, Evaluation
 from unseen.evaluation.table import check_table_path
 from unseen.model import load
 from unseen.naming.candidates import HELP, default_candidates
-from unseen.util.devices import choose_device, own_rank
+from unseen.util.devices import choose_device, is_cpu, own_rank
 from unseen.util.errors import UnseenError
 from unseen.util.names import list_some
 
@@ -143,6 +143,7 @@ def features(
     folder is gone stays in the store, unless --prune drops it.
     """
     from unseen.networks import build_store  # with torch
+    from unseen.networks.translate import for_photos
 
     if bundle and (network.classes or network.layer or network.weights or network.transform):
         beside = "--classes, --layer, --weights and --transform"
@@ -150,8 +151,8 @@ def features(
     if bundle is not None:
         chosen = load(bundle, device=device, trust_code=trust_code).network
     else:
-        chosen = network.load()
-        chosen = chosen if chosen.device is None else chosen.to(choose_device(device))
+        chosen, where = network.load(), choose_device(device)
+        chosen = for_photos(chosen) if chosen.device is None or is_cpu(where) else chosen.to(where)
     how = {"precision": precision, "batch": batch, "workers": workers, "prune": prune}
     built = build_store(photos, out, chosen, retry_unreadable=retry_unreadable, **how)
     if own_rank() > 0:  # of torchrun's processes one speaks
