@@ -40,7 +40,6 @@ from unseen_lab.tables.table import Table
 RELATIONS = ("ancestor", "descendant", "sibling", "further")
 METHODS = ("dgp", "sgcn", "kin")
 COMPARED = ("dgp", "sgcn")
-NAMES = {"dgp": "DGP", "sgcn": "SGCN"}  # others are called as they are
 KS = (1, 5)
 Figures = dict[str, dict[str, dict[str, Any]]]  # list -> class id -> relation, photos, and by method Hit@k by k
 
@@ -208,7 +207,7 @@ def page(networks: dict[str, tuple[dict[str, Bundle], Figures]], command: str) -
 
 
 def _name(method: str) -> str:
-    return NAMES.get(method, method)
+    return method.upper() if method in COMPARED else method
 
 
 def _table(tables: dict[str, list[dict[str, Any]]], methods: Sequence[str]) -> str:

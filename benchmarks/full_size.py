@@ -35,7 +35,6 @@ from unseen.vectors.class_vectors import class_vectors
 
 SIZES = (10_000, 100_000, 1_000_000)
 FEATURES, SEEN, CANDIDATES = 1280, 100, 1548  # as EfficientNet-Lite0 has, and as many candidates as 2-hops
-MISSING = "–"
 GIVEN = {
     "eszsl": {"gamma": 1.0, "ridge": 1.0},
     "exem": {"width": 1.0, "ridge": 1.0},
@@ -148,14 +147,12 @@ def page(results: list[dict]) -> str:
     """The figures as a Markdown page."""
     sizes = sorted({result["photos"] for result in results})
     by = {(result["measure"], result["photos"]): result for result in results}
-    measured = {name: [by[name, size] for size in sizes if (name, size) in by] for name in MEASURES}
     header = ["measure", *(f"s, {size:,}" for size in sizes), "ms a photo more", *(f"MB, {size:,}" for size in sizes)]
     lines = [header, [":---", *["---:"] * (len(header) - 1)]]
-    for name in [name for name, own in measured.items() if len(own) > 1]:
-        cells = [by.get((name, size), {}) for size in sizes]
-        lines.append([name, *(f"{found['cpu_seconds']:,.1f}" if found else MISSING for found in cells),
-                      f"{_slope(measured[name]):.3f}",
-                      *(f"{found['peak_mb']:,.0f}" if found else MISSING for found in cells)])  # fmt: skip
+    for name in dict.fromkeys(result["measure"] for result in results):
+        own = [by[name, size] for size in sizes]
+        lines.append([name, *(f"{found['cpu_seconds']:,.1f}" for found in own), f"{_slope(own):.3f}",
+                      *(f"{found['peak_mb']:,.0f}" for found in own)])  # fmt: skip
     table = "\n".join("| " + " | ".join(line) + " |" for line in lines)
     return f"""# Time and memory at full size
 
@@ -165,7 +162,7 @@ photo among {CANDIDATES:,} candidates, each method learns from all of them with 
 
 Seconds are CPU seconds of all threads; they include the hierarchy and the class vectors, which take the same time for
 any number of photos. *ms a photo more* is the cost of each further photo, between the two largest sizes. MB is the peak
-memory of the process, Python and libraries included. {MISSING} stands for what was not measured.
+memory of the process, Python and libraries included.
 
 {table}
 

@@ -1,13 +1,12 @@
 """What each network costs a photo, as a multiple of EfficientNet-Lite0: forward passes in turn, one thread.
 
-    python benchmarks/network_speed.py [--networks efficientnet-lite0,resnet50] [--rounds 5]
+    python benchmarks/network_speed.py
 
 Processor time of random pixels, the median over the rounds; decoding a photo comes on top and is the same for all.
 """
 
 from __future__ import annotations
 
-import argparse
 import time
 
 import numpy as np
@@ -15,19 +14,15 @@ import torch
 
 from unseen import load_network
 
-NETWORKS = "efficientnet-lite0,efficientnet-lite1,efficientnet-lite2,resnet50"
-BATCH = 8
+NETWORKS = ("efficientnet-lite0", "efficientnet-lite1", "efficientnet-lite2", "resnet50")
+BATCH, ROUNDS = 8, 5
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--networks", default=NETWORKS)
-    parser.add_argument("--rounds", type=int, default=5)
-    arguments = parser.parse_args()
     torch.set_num_threads(1)
-    networks = {name: load_network(name) for name in arguments.networks.split(",")}
+    networks = {name: load_network(name) for name in NETWORKS}
     seconds: dict[str, list[float]] = {name: [] for name in networks}
-    for _ in range(arguments.rounds + 1):  # the first is to warm up
+    for _ in range(ROUNDS + 1):  # the first is to warm up
         for name, network in networks.items():
             pixels = torch.rand(BATCH, 3, network.transform.size, network.transform.size)
             started = time.process_time()
