@@ -66,10 +66,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--markdown", type=Path)
     arguments = parser.parse_args()
-    if len(arguments.work) != len(arguments.network):
-        parser.error("give --work a folder for each network of --network")
-    if arguments.finetune_epochs and len(arguments.finetune_epochs) != len(arguments.network):
-        parser.error("give --finetune-epochs a number for each network of --network")
+    if {len(arguments.work), len(arguments.finetune_epochs or arguments.work)} != {len(arguments.network)}:
+        parser.error("give --work and --finetune-epochs a value for each network of --network")
     return arguments
 
 
