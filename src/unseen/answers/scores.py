@@ -201,7 +201,7 @@ class Scorer:
         return Ranks(total, equal.sum(0), greater[own], equal[own], margin)
 
     def blocks(self, photos: int) -> Iterator[slice]:
-        """Slices of so many photos, whose scores fit the budget of memory."""
+        """Slices of the photos whose scores fit the budget of memory."""
         size = max(SCORES_BUDGET // (4 * ROWS * max(len(self.columns), 1)), 1) * ROWS
         return (slice(start, min(start + size, photos)) for start in range(0, photos, size))
 
@@ -239,6 +239,6 @@ def multiply(points: np.ndarray, classifiers: np.ndarray) -> np.ndarray:
 
 
 def pad(matrix: np.ndarray, rows: int) -> np.ndarray:
-    """The matrix with zeros below, up to a multiple of so many rows."""
+    """The matrix with zeros below, up to a multiple of `rows`."""
     missing = -len(matrix) % rows
     return np.pad(matrix, ((0, missing), (0, 0))) if missing else matrix
