@@ -366,7 +366,7 @@ def _by_ray(labeller: Labeller, chunks: Iterator[list[Photo]], suffix: str, work
     resources = ray.cluster_resources()
     on_gpu = labeller.model.device.startswith("cuda") or (labeller.model.device == "auto" and "GPU" in resources)
     room = int(resources.get("GPU" if on_gpu else "CPU", 1)) - (0 if on_gpu else int(not workers))
-    needs = {"num_gpus": 1} if on_gpu else {"num_cpus": 1}
+    needs: Any = {"num_gpus": 1} if on_gpu else {"num_cpus": 1}
     start: Any = ray.remote(max_restarts=-1, max_task_retries=-1, **needs)(_Worker)
     given = ray.put(pickle.dumps(labeller))
     actors = deque(start.remote(given, suffix, 1) for _ in range(max(1, workers or room)))

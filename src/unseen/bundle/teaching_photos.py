@@ -72,7 +72,8 @@ def read_by_class(bundle: Bundle, network: Callable[[], PhotoNetwork], source: s
         if isinstance(features, Unreadable):
             unreadable.append(features)
             continue
-        id, photo = matched[item.label], item.source
+        id = matched[item.label]
+        photo: Any = item.source
         rows.setdefault(id, []).append(features)
         # In a tar file a photo has the fingerprint that it would have as a file.
         checksums.setdefault(id, []).append(fingerprint(photo.read() if hasattr(photo, "read") else photo))

@@ -118,8 +118,9 @@ def _build(
             check_network(out, table.made_by, network)
             if precision not in (None, table.made_by["precision"]):
                 raise UnseenError(f"{out}: contains {table.made_by['precision']}, not {precision}.")
-        table.start({"network": describe_network(network), "precision": precision or "fp16"})
-        dtype, classes, new = PRECISIONS[table.made_by["precision"]], dict[str, str](), 0
+        kept_as = table.made_by["precision"] if table.made_by else precision or "fp16"
+        table.start({"network": describe_network(network), "precision": kept_as})
+        dtype, classes, new = PRECISIONS[kept_as], dict[str, str](), 0
 
         def waiting() -> Iterator[Item]:
             for item in listing.items():

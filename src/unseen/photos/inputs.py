@@ -286,7 +286,7 @@ def _read_table(path: str, column: str | None, key: str | None, contents: bool) 
             raise UnseenError(f"{path}: the column {column} must hold paths, URLs or bytes of photos, not {kind}")
         named = [name for name in (key, label) if name]
         for number, row in enumerate(_rows(file, [column, *named] if contents or is_text else named)):
-            name, known = (None if row.get(it) is None else str(row[it]) for it in (key, label))
+            name, known = (None if it is None or row[it] is None else str(row[it]) for it in (key, label))
             if is_text and row[column] is not None:
                 yield _item(row[column], name, known)
                 continue

@@ -22,7 +22,8 @@ try:
 except ImportError:  # Windows
     resource = None
 
-T, R = TypeVar("T"), TypeVar("R")
+T = TypeVar("T")
+R = TypeVar("R")
 
 if TYPE_CHECKING:  # commands that start quickly import this module too
     import torch

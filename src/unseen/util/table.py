@@ -25,7 +25,7 @@ from unseen.util.errors import UnseenError
 from unseen.util.files import DAMAGE, locked
 
 MANIFEST = "table.safetensors"
-ROWS, SECONDS = 1024, 5.0  # rows of a part; a part is written after that time, too
+ROWS, SECONDS = 1024, 5.0  # a part is written when it has this number of rows, or after this time
 RECENT = 8  # parts whose records are held
 MAPPED = 200  # parts that are mapped at a time: each holds a file open
 
