@@ -34,7 +34,7 @@ from unseen.util.settings import AT_LEAST_1, SHARE, check_settings
 
 if TYPE_CHECKING:
     from unseen.bundle import Bundle
-    from unseen.networks.base import Network
+    from unseen.networks.run import PhotoNetwork
     from unseen.util.processes import Processes
 
 BATCH = 1024  # photos
@@ -145,7 +145,7 @@ def evaluate_lists(
     lists: Sequence[str | Sequence[str]],
     settings: EvaluateSettings | None = None,
     *,
-    network: Callable[[], Network] | None = None,
+    network: Callable[[], PhotoNetwork] | None = None,
     workers: int = 2,
     processes: Processes | None = None,
     photo_names: bool = True,
@@ -313,7 +313,11 @@ class _Ranking:
 
 
 def _name_folder(
-    bundle: Bundle, network: Callable[[], Network], candidates: str | Sequence[str], sources: list[Photos], workers: int
+    bundle: Bundle,
+    network: Callable[[], PhotoNetwork],
+    candidates: str | Sequence[str],
+    sources: list[Photos],
+    workers: int,
 ) -> str | Sequence[str]:
     """The candidates; where `folder` is one of their sets, as ids."""
     parts: list[str] = []
@@ -331,7 +335,7 @@ def _name_folder(
     return [bundle.ids[row] for row in resolve_candidates(bundle, candidates, folder=sorted(shown))]
 
 
-def _as_features(x: Any, bundle: Bundle, network: Callable[[], Network]) -> np.ndarray:
+def _as_features(x: Any, bundle: Bundle, network: Callable[[], PhotoNetwork]) -> np.ndarray:
     """n x D: rows of features as they are (an array, a table, lists of numbers), or the features of photos."""
     kind = getattr(getattr(x, "dtype", None), "kind", "f")  # a table and a tensor have none
     is_lists = isinstance(x, (list, tuple)) and bool(x) and isinstance(x[0], (list, tuple))
@@ -344,7 +348,7 @@ def _as_features(x: Any, bundle: Bundle, network: Callable[[], Network]) -> np.n
 
 
 def _open(
-    bundle: Bundle, network: Callable[[], Network], sources: list[Photos], rankings: list[_Ranking], workers: int
+    bundle: Bundle, network: Callable[[], PhotoNetwork], sources: list[Photos], rankings: list[_Ranking], workers: int
 ) -> list[Features]:
     """Features by class id; folders are matched with classes once, and all of them before the first photo is read."""
     hierarchy, wanted = bundle.hierarchy, {id for ranking in rankings for id in ranking.row}

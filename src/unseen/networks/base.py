@@ -202,20 +202,6 @@ def load_strictly(module: nn.Module, weights: Weights, where: str) -> None:
     module.load_state_dict({name: torch.as_tensor(value) for name, value in weights.items()}, strict=False)
 
 
-class LayerModule(nn.Module):
-    """The protocol of a module whose features come from elsewhere: one linear layer."""
-
-    def __init__(self, features: int, classes: int):
-        super().__init__()
-        self.layer = nn.Linear(features, classes)
-
-    def forward_head(self, x: Tensor, pre_logits: bool = False) -> Tensor:
-        return x if pre_logits else self.layer(x)
-
-    def get_classifier(self) -> nn.Linear:
-        return self.layer
-
-
 class Config(NamedTuple):
     """A built-in network."""
 

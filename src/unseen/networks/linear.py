@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import torch
 from safetensors import safe_open
-from torch import Tensor
+from torch import Tensor, nn
 
-from unseen.networks.base import LayerModule, Network, Options, Weights, load_strictly
+from unseen.networks.base import Network, Options, Weights, load_strictly
 from unseen.util.arrays import load_numpy
 from unseen.util.errors import UnseenError
 from unseen.util.files import DAMAGE
@@ -41,12 +41,18 @@ class NoPhotos:
         raise UnseenError("This network takes no photos: give it rows of features, as model.answers(x) does.")
 
 
-class LinearModule(LayerModule):
+class LinearModule(nn.Module):
     """A linear layer over rows of features (B x D), or over the features of a network below."""
 
     def __init__(self, features: int, classes: int, network: Network | None = None):
-        super().__init__(features, classes)
-        self.network = network
+        super().__init__()
+        self.layer, self.network = nn.Linear(features, classes), network
+
+    def get_classifier(self) -> nn.Linear:
+        return self.layer
+
+    def forward_head(self, x: Tensor, pre_logits: bool = False) -> Tensor:
+        return x if pre_logits else self.layer(x)
 
     def forward_features(self, x: Tensor) -> Tensor:
         if self.network is not None:

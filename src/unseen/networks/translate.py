@@ -65,7 +65,7 @@ def _translate(network: Network) -> Translation:
             size = copied.transform.size
             noise = torch.randn(PROBES, 3, size, size, generator=torch.Generator().manual_seed(0))
             noise *= torch.logspace(-1, 1, PROBES).view(-1, 1, 1, 1)
-            with quiet(), torch.no_grad():
+            with _quiet(), torch.no_grad():
                 onnx = export(_Features(copied), noise[:1])
             facts = network.name, network.class_ids, network.transform, network.checksum, network.classifiers()
             difference = _difference(OnnxNetwork(onnx, *facts).features_of(noise.numpy()), copied.features(noise))
@@ -88,16 +88,11 @@ def _trace(module: nn.Module, photo: Tensor) -> bytes:
 
 def _capture(module: nn.Module, photo: Tensor) -> bytes:
     """By torch's newer exporter, which needs onnxscript; the older one may be gone one day."""
-    return export_program(module, photo, "photos", ["features"]).SerializeToString()
-
-
-def export_program(module: nn.Module, probe: Tensor, name: str, outputs: list[str]) -> Any:
-    """A module with one input as an ONNX model, for any number of rows."""
     shapes = ({0: torch.export.Dim("batch", min=1)},)
-    names: Any = {"input_names": [name], "output_names": outputs, "dynamic_shapes": shapes}
-    program = torch.onnx.export(module, (probe,), **names, opset_version=OPSET, dynamo=True, verbose=False)
+    names: Any = {"input_names": ["photos"], "output_names": ["features"], "dynamic_shapes": shapes}
+    program = torch.onnx.export(module, (photo,), **names, opset_version=OPSET, dynamo=True, verbose=False)
     assert program is not None  # as the exporter promises for dynamo=True
-    return program.model_proto
+    return program.model_proto.SerializeToString()
 
 
 def _difference(found: np.ndarray, expected: Tensor) -> float:
@@ -109,7 +104,7 @@ def _difference(found: np.ndarray, expected: Tensor) -> float:
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
+def _quiet() -> Iterator[None]:
     """Without the exporters' remarks on their own versions, which do not help a user."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level

