@@ -20,11 +20,14 @@ from torch import nn
 
 import unseen
 from support.bundles import SEEN, small_bundle, small_hierarchy, small_network, small_photo
+from support.problems import make_hierarchy
+from support.tiny_network import build, make_photos
 from unseen.bundle import Bundle
 from unseen.networks.run import OnnxNetwork
 from unseen.networks.translate import translate
 from unseen.photos.transforms import PhotoTransform
 from unseen.util.errors import UnseenError
+from unseen.util.run import Run
 
 ALONE = """
 import json, socket, sys
@@ -224,3 +227,14 @@ def test_a_forged_graph_is_refused_in_a_line(bundle, content, reason, tmp_path):
     model = open_forged(bundle, tmp_path, onnx=content)
     with pytest.raises(UnseenError, match=reason):
         model.classify(small_photo())
+
+
+def test_a_finetuned_bundle_holds_the_finetuned_network(tmp_path):
+    photos, network = make_photos(tmp_path / "photos", a_class=2), build()
+    model = unseen.train(make_hierarchy(), network, "structural", "glove")
+    before = model.features(small_photo())
+    model.finetune(photos, unseen.FinetuneSettings(epochs=1, learning_rate=0.1), run=Run(show_progress=False))
+    tuned = unseen.load(model.save(tmp_path / "tuned")).features(small_photo())
+    assert np.abs(tuned - before).max() > 1e-3 and np.array_equal(tuned, model.features(small_photo()))
+    pixels = network.transform.open_array(small_photo())[None]
+    np.testing.assert_allclose(tuned, model.torch_network.features_of(pixels), atol=1e-5)
