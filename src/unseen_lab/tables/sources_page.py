@@ -13,7 +13,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -82,15 +82,6 @@ class Shown:
         return variance**0.5
 
 
-class Test(NamedTuple):
-    """A difference of two rows."""
-
-    mean: float
-    error: float
-    p: float  # among the lists and hits of the two rows by one measure
-    among_all: float  # tests of a network
-
-
 def values(runs: Sequence[dict[str, Any]], spec: str, hit: str) -> np.ndarray:
     """Hit@k in per cent, seeds x classes, which are sorted."""
     return np.array([[share for _, share in sorted(run["by_class"][spec][hit].items())] for run in runs])
@@ -115,8 +106,9 @@ class Network:
         """Of each class, over seeds."""
         return values(self.rows[row], spec, hit).mean(axis=0)
 
-    def _test(self) -> dict[tuple[Any, ...], Test]:
-        """By number of the pair, measure, list and hit."""
+    def _test(self) -> dict[tuple[Any, ...], tuple[float, ...]]:
+        """(number of the pair, measure, list, hit) -> difference, its standard error, p among the lists and hits of the
+        pair by the measure, p among all tests."""
         found, chances = {}, {}
         for spec in TESTED if self.pairs else ():
             shown, weighted, keys = self.shown[spec], [], []
@@ -132,7 +124,7 @@ class Network:
         for question in {key[:2] for key in chances}:
             own = [key for key in chances if key[:2] == question]
             adjusted |= zip(own, holm([chances[key] for key in own]), strict=True)
-        return {key: Test(mean, error, adjusted[key], among_all[key]) for key, (mean, error) in found.items()}
+        return {key: (mean, error, adjusted[key], among_all[key]) for key, (mean, error) in found.items()}
 
     def figures(self, measures: Sequence[str], lists: Sequence[str], hits: Sequence[str] = HITS) -> str:
         columns = [(spec, measure, hit) for spec in lists for measure in measures for hit in hits
@@ -155,10 +147,9 @@ class Network:
         for number, (one, other) in enumerate(self.pairs):
             cells.append([called(*one), called(*other)])
             for spec, hit in columns:
-                test = self.tests[number, measure, spec, hit]
-                text = f"{test.mean:+.1f} ± {test.error:.1f}"
-                text = f"**{text}**" if test.among_all < LEVEL else text
-                cells[-1].append(f"{text} ({show_p(test.p).removeprefix('p ')})")
+                mean, error, p, among_all = self.tests[number, measure, spec, hit]
+                bold = "**" if among_all < LEVEL else ""
+                cells[-1].append(f"{bold}{mean:+.1f} ± {error:.1f}{bold} ({show_p(p).removeprefix('p ')})")
         return markdown(cells)
 
     def finding(self, number: int) -> str:
@@ -171,11 +162,11 @@ class Network:
         return f"{' against '.join(shown)}: {verdicts}"
 
     def _verdict(self, number: int, measure: str) -> str:
-        tests = {spec: self.tests[number, measure, spec, HITS[0]] for spec in TESTED}
         found = {"ahead": [], "behind": []}
-        for spec, test in tests.items():
-            if test.p < LEVEL:
-                found["ahead" if test.mean > 0 else "behind"].append(f"{called(spec)} ({show_p(test.p)})")
+        for spec in TESTED:
+            mean, _, p, _ = self.tests[number, measure, spec, HITS[0]]
+            if p < LEVEL:
+                found["ahead" if mean > 0 else "behind"].append(f"{called(spec)} ({show_p(p)})")
         return " and ".join(f"{word} on {', '.join(of)}" for word, of in found.items() if of) or "within chance"
 
     def lengths(self) -> str:
@@ -200,9 +191,8 @@ def read(ranks: Path) -> dict[str, Network]:
     """What the files of a folder hold, by network."""
     if not (ranks / "log.jsonl").exists():
         raise UnseenError(f"{ranks} holds no ranks yet: name a folder of photos with --photos, and they are made")
-    rows, logs = defaultdict(lambda: defaultdict(list)), {}
-    for line in map(json.loads, (ranks / "log.jsonl").read_text().splitlines()):
-        logs[line["training"]] = {record["epoch"]: record for record in line["log"]}
+    rows, lines = defaultdict(lambda: defaultdict(list)), (ranks / "log.jsonl").read_text().splitlines()
+    logs = {line["training"]: {record["epoch"]: record for record in line["log"]} for line in map(json.loads, lines)}
     for training in sorted(planned(), key=lambda training: METHODS.index(training.method)):
         if training.file(ranks).exists():
             (run,) = read_ranks(training.file(ranks))
@@ -226,14 +216,12 @@ def parts(ranks: Path) -> dict[str, str]:
     made, lacking = {}, [training for training in planned() if not training.file(ranks).exists()]
     alike = Counter(f"{training.network} {called(*training[1:3])}" for training in lacking)
     listed = ", ".join(f"{name} ({count})" for name, count in alike.items())
-    made["missing"] = (
-        f"Not trained yet: {len(lacking)} of {len(planned())}. {listed}." if lacking else "All are trained."
-    )
+    told = f"Not trained yet: {len(lacking)} of {len(planned())}. {listed}."
+    made["missing"] = told if lacking else "All are trained."
     for name, network in read(ranks).items():
         findings = {pair: network.finding(number) for number, pair in enumerate(network.pairs)}
         made[f"{name} findings"] = "\n".join(f"- {finding}." for finding in findings.values())
-        told = "\n".join(f"- {findings[pair]}." for pair in README if pair in findings)
-        made[f"{name} sentences"] = told or "Not trained yet."
+        made[f"{name} sentences"] = "\n".join(f"- {findings[pair]}." for pair in README if pair in findings)
         for measure in MEASURES:
             lists = TESTED if measure in ("relation", "group") else (*TESTED, BOTH)
             made[f"{name} {measure}"] = network.figures([measure], lists)
@@ -249,4 +237,4 @@ def parts(ranks: Path) -> dict[str, str]:
 
 
 def fill(page: str, made: dict[str, str]) -> str:
-    return MARK.sub(lambda mark: f"<!-- sources: {mark[1]} -->\n{made.get(mark[1], 'Not trained yet.')}\n", page)
+    return MARK.sub(lambda mark: f"<!-- sources: {mark[1]} -->\n{made.get(mark[1]) or 'Not trained yet.'}\n", page)
