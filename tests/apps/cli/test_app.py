@@ -124,9 +124,13 @@ def test_options_from_the_environment_and_from_a_file(here, unseen, monkeypatch)
         assert done.code == 0, done.err
         return len(done.json["photos"][0]["labels"])
 
-    Path("unseen.toml").write_text('bundle = "bundle"\ncandidates = "seen"\n[classify]\nk = 4\n[train]\nepochs = 2\n')
+    Path("unseen.toml").write_text(
+        'bundle = "bundle"\ncandidates = "seen"\nseen-share = 0.4\n[classify]\nk = 4\n[train]\nepochs = 2\n'
+    )
     assert labels("--config", "unseen.toml") == 4
     assert labels("--config", "unseen.toml", after=("-k", "1")) == 1
+    Path("wrong.toml").write_text("seen-share = 2\n")
+    assert "seen_share must be" in unseen("--config", "wrong.toml", "classify", "photo.png").err
     monkeypatch.setenv("UNSEEN_CLASSIFY_BUNDLE", "bundle")
     assert labels() == 5
     monkeypatch.setenv("UNSEEN_CONFIG", "unseen.toml")

@@ -115,7 +115,10 @@ def read_config(ctx: typer.Context, path: Path | None) -> None:
             visible(f"{path}: there is no command [{unknown[0]}]; there are: {', '.join(COMMANDS)}")
         )
     shared = {name: value for name, value in stated.items() if name not in tables}
-    ctx.default_map = {name: shared | tables.get(name, {}) for name in COMMANDS}
+    chosen = {name: shared | tables.get(name, {}) for name in COMMANDS}
+    ctx.default_map = {
+        name: {key.replace("-", "_"): value for key, value in options.items()} for name, options in chosen.items()
+    }
 
 
 app = typer.Typer(cls=LazyCommands, **dict[str, Any](SETTINGS, add_completion=True))
