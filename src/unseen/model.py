@@ -34,12 +34,12 @@ from unseen.bundle.teaching_photos import read_one_class, read_rows
 from unseen.hierarchy.core import Hierarchy, Node
 from unseen.naming.candidates import default_candidates
 from unseen.naming.meaning import find_class, with_parent_ids
+from unseen.networks.devices import choose_device, has_gpu, is_cpu
 from unseen.networks.features import PhotoFeatures, check_matrix, photo_features, read_features
 from unseen.networks.run import OnnxNetwork
 from unseen.photos.inputs import several_photos
 from unseen.photos.reading import Source, UnreadablePhoto
 from unseen.training.default import DEFAULT_HIERARCHY, DEFAULT_METHOD, DEFAULT_NETWORK, default_bundle
-from unseen.util.devices import choose_device, has_gpu, is_cpu
 from unseen.util.errors import UnseenError
 from unseen.util.names import slug
 from unseen.util.run import progress

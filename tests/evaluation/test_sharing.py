@@ -26,7 +26,7 @@ import json, sys
 sys.path.insert(0, {str(TESTS)!r})
 from evaluation.test_sharing import LISTS, figures, make_model, make_photos
 from unseen.evaluation import protocol
-from unseen.util.processes import Processes
+from unseen.networks.processes import Processes
 
 protocol.SHARE = 10
 with Processes("cpu") as processes:

@@ -205,7 +205,7 @@ class Bundle:
                 f"{self._where} was made for a network in memory ({info.name.removeprefix('module/')}), which it does "
                 "not hold: build it again and pass it: unseen.load(bundle, network=from_module(network, class_ids))"
             )
-        weights: Any = self._weights() or info.weights
+        weights: Any = self.network_weights or info.weights
         if is_own(info.name):
             check_network_code(info.name, self._where, trust_code or self.trust_code)
         elif not (trust_code or self.trust_code or (is_built_in(info.name) and not isinstance(weights, str))):
@@ -237,18 +237,10 @@ class Bundle:
     def take_network(self, network: Network | OnnxNetwork) -> None:
         """Put finetuned weights, if there are any, into a network that the user built; refuse a network that does not
         fit."""
-        weights = self._weights()
+        weights = self.network_weights
         if weights is not None and network.checksum != self.network.checksum and not isinstance(network, OnnxNetwork):
             network.load_weights(weights, f"the finetuned network of {self._where}")
         self.check_network(network)
-
-    def _weights(self) -> dict[str, Any] | None:
-        """The weights of a finetuned network, as tensors."""
-        if self.network_weights is None:
-            return None
-        from torch import from_numpy
-
-        return {name: from_numpy(array) for name, array in self.network_weights.items()}
 
     def check_network(self, network: PhotoNetwork) -> None:
         """Refuse a network whose features these classifiers do not fit."""

@@ -34,8 +34,8 @@ from unseen.util.settings import AT_LEAST_1, SHARE, check_settings
 
 if TYPE_CHECKING:
     from unseen.bundle import Bundle
+    from unseen.networks.processes import Processes
     from unseen.networks.run import PhotoNetwork
-    from unseen.util.processes import Processes
 
 BATCH = 1024  # photos
 TAKEN = 4 * BATCH  # photos that a process takes at a time

@@ -1,6 +1,7 @@
 from .base import Config, ConvNet, Network, batch_norm
 from .build import Built, build_store
 from .custom import from_module
+from .devices import choose_device
 from .features import Features, SeenFeatures
 from .folders import match_folders, open_features, photos_folder, register_folders
 from .linear import from_linear
@@ -18,6 +19,7 @@ __all__ = [
     "SeenFeatures",
     "batch_norm",
     "build_store",
+    "choose_device",
     "from_linear",
     "from_module",
     "load_network",

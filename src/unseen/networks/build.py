@@ -170,7 +170,7 @@ def _on_first(job: Callable[[], Built]) -> Built:
     """The result of a job that the first of torchrun's processes does for all; its error is raised everywhere."""
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         return job()
-    from unseen.util.processes import Processes
+    from unseen.networks.processes import Processes
 
     with Processes("cpu") as processes:
         result: Any = None

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, runtime_ch
 
 import numpy as np
 
+from unseen.networks.devices import is_cpu
 from unseen.photos.inputs import Item
 from unseen.photos.reading import Unreadable, UnreadablePhoto
 from unseen.util.arrays import load_numpy
-from unseen.util.devices import in_threads, is_cpu
+from unseen.util.devices import in_threads
 from unseen.util.errors import UnseenError
 from unseen.util.files import DAMAGE
 from unseen.util.run import progress
@@ -42,6 +43,8 @@ def photo_features(
     GPU the threads only read, and `batch` photos (128) run together.
     """
     if is_cpu(network.device):
+        if network.device is not None:  # torch spreads each operation over all CPUs by itself
+            workers = 1
         yield from in_threads(lambda photo: _features_of(network, photo), photos, workers)
         return
     prepared = in_threads(lambda photo: _read(network, photo), photos, workers)

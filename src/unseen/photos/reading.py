@@ -27,7 +27,11 @@ from unseen.util.errors import UnseenError
 from unseen.util.files import sha256
 
 if TYPE_CHECKING:
-    import torch
+
+    class Tensor(Protocol):
+        """Of torch, which is not needed here."""
+
+        def permute(self, *axes: int) -> Any: ...
 
     class Readable(Protocol):
         """A file, or what `photos.inputs` lists."""
@@ -35,7 +39,7 @@ if TYPE_CHECKING:
         def read(self) -> bytes: ...
 
     Encoded = str | os.PathLike[str] | bytes | bytearray | memoryview | Readable
-    Source = Encoded | Image.Image | np.ndarray | torch.Tensor
+    Source = Encoded | Image.Image | np.ndarray | Tensor
 else:
     Source = Any
 

@@ -24,11 +24,11 @@ from torch.utils.data import DataLoader, Dataset
 
 from unseen.hierarchy.core import Hierarchy
 from unseen.networks.folders import match_folders
+from unseen.networks.processes import shared
 from unseen.photos import PhotoTransform, list_classes, list_photos
 from unseen.photos.inputs import read_shard
 from unseen.util.errors import UnseenError
 from unseen.util.names import list_some
-from unseen.util.processes import shared
 
 TRIES = 50  # unreadable photos in a row before training gives up
 

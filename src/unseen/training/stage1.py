@@ -26,8 +26,10 @@ from unseen.hierarchy.core import Hierarchy
 from unseen.hierarchy.search import did_you_mean, near_ids
 from unseen.methods import Method, Solution, make_method
 from unseen.methods.base import Problem, normalise_rows
+from unseen.methods.graph.loop import CHECKPOINT
 from unseen.networks.base import Network
 from unseen.networks.check import describe_photos
+from unseen.networks.devices import choose_device
 from unseen.networks.features import SeenFeatures, is_array_file, read_arrays
 from unseen.networks.loading import load_network
 from unseen.networks.store import FeatureStore
@@ -36,7 +38,6 @@ from unseen.training.settings import TrainSettings
 from unseen.util.devices import own_rank, peak_memory_mb
 from unseen.util.errors import UnseenError
 from unseen.util.files import locked
-from unseen.util.loop import CHECKPOINT
 from unseen.util.names import how_to_install, list_some
 from unseen.util.run import Run
 from unseen.vectors.class_vectors import ClassVectors, Coverage, class_vectors, load_vectors
@@ -74,7 +75,7 @@ def train(
     name, method = _make_method(method, method_settings)
     if isinstance(settings.features, (str, Path)) and not method.takes_features:
         raise UnseenError(f"{name} does not learn from photos: omit features")
-    run.torch_device()  # raises if it is not there
+    choose_device(run.device)  # raises if it is not there
     with open_output(out, run, overwrite) as (run, finished):
         hierarchy = hierarchy if isinstance(hierarchy, Hierarchy) else Hierarchy.load(hierarchy)
         if known := hierarchy.source.get("already_there"):

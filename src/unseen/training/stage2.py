@@ -24,7 +24,9 @@ from torch.nn import functional as F
 
 from unseen.bundle import Bundle
 from unseen.bundle.records import FinetuneRecord, Validation
+from unseen.methods.graph.loop import TrainingLoop, check_finite, tensors_within
 from unseen.networks.base import Network
+from unseen.networks.processes import Processes, watch_workers
 from unseen.training.photos_data import (
     Batch,
     Photos,
@@ -38,8 +40,6 @@ from unseen.training.settings import FinetuneSettings
 from unseen.training.stage1 import check_same, open_output, save_trained
 from unseen.util.devices import peak_memory_mb
 from unseen.util.errors import UnseenError
-from unseen.util.loop import TrainingLoop, check_finite, tensors_within
-from unseen.util.processes import Processes, watch_workers
 from unseen.util.run import Run
 
 logger = logging.getLogger(__name__)

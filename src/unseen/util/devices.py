@@ -1,21 +1,16 @@
-"""The machine: the device that torch computes on, threads, memory, garbage collection."""
+"""The machine: threads, memory, garbage collection."""
 
 from __future__ import annotations
 
 import gc
 import os
-import platform
-import shutil
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sized
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
-
-from unseen.util.errors import UnseenError
-from unseen.util.names import first_line
+from typing import TypeVar
 
 try:
     import resource
@@ -24,40 +19,6 @@ except ImportError:  # Windows
 
 T = TypeVar("T")
 R = TypeVar("R")
-
-if TYPE_CHECKING:  # commands that start quickly import this module too
-    import torch
-
-
-def choose_device(name: str = "auto") -> torch.device:
-    """The torch device of that name, tried out; `auto` takes CUDA, then MPS, then the CPU."""
-    import torch
-
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
-    try:
-        device = torch.device(name)
-        torch.zeros(1, device=device).cpu()  # `meta` takes anything, and gives nothing back
-    except (RuntimeError, AssertionError) as error:
-        raise UnseenError(f"the device {name!r} cannot be used here: {first_line(error)}") from None
-    return device
-
-
-def is_cpu(device: torch.device | str | None) -> bool:
-    """None stands for the CPU without torch."""
-    return device is None or str(device).partition(":")[0] == "cpu"
-
-
-def has_gpu() -> bool:
-    """Whether torch can use a GPU here; it is imported only where the system seems to have one."""
-    mac = sys.platform == "darwin" and platform.machine() == "arm64"
-    drivers = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")  # of NVIDIA, AMD, and Windows' Linux
-    if not (mac or shutil.which("nvidia-smi") or any(map(os.path.exists, drivers))):
-        return False
-    try:
-        return choose_device().type != "cpu"
-    except ImportError:
-        return False
 
 
 def cpu_count() -> int:
@@ -83,7 +44,7 @@ def in_threads(work: Callable[[T], R], items: Iterable[T], threads: int | None =
         yield from ((item, work(item)) for item in items)
         return
     waiting: deque[tuple[T, Future[R]]] = deque()
-    with _pool(threads) as pool:
+    with ThreadPoolExecutor(threads) as pool:
         try:
             for item in items:
                 waiting.append((item, pool.submit(work, item)))
@@ -96,24 +57,6 @@ def in_threads(work: Callable[[T], R], items: Iterable[T], threads: int | None =
         finally:  # nobody waits for items that were not begun when an error or Ctrl-C came
             for _, future in waiting:
                 future.cancel()
-
-
-@contextmanager
-def _pool(count: int) -> Iterator[ThreadPoolExecutor]:
-    """Threads whose torch operations do not spread to further threads: faster for many equal pieces of work, and an
-    operation that one thread does alone rounds alike, however many threads there are."""
-    if "torch" not in sys.modules:
-        with ThreadPoolExecutor(count) as pool:
-            yield pool
-        return
-    import torch
-
-    # The number of threads is each thread's own; but setting it also sets the default of threads yet to come.
-    with ThreadPoolExecutor(count, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-        try:
-            yield pool
-        finally:
-            torch.set_num_threads(torch.get_num_threads())
 
 
 def peak_memory_mb() -> float | None:

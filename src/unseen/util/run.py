@@ -10,17 +10,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from unseen.util.devices import choose_device, own_rank
+from unseen.util.devices import own_rank
 from unseen.util.errors import UnseenError
 from unseen.util.files import write_atomically, writing
 from unseen.util.safe_text import SafeConsole
-
-if TYPE_CHECKING:
-    import torch
 
 console = SafeConsole(stderr=True)
 
@@ -77,9 +74,6 @@ class Run:
         if self.folder is not None:
             with writing(self.folder), open(self.folder / "log.jsonl", "a", encoding="utf-8") as file:
                 file.write(json.dumps(record) + "\n")
-
-    def torch_device(self) -> torch.device:
-        return choose_device(self.device)
 
     def start_log(self) -> None:
         """Start `log.jsonl` with the records so far: a resumed run's log reads as one, a new run's is empty."""

@@ -10,6 +10,7 @@ import torch
 
 from unseen import Problem, Run, Solution
 from unseen.methods import FitRecord, Linear, WordSpace
+from unseen.networks import choose_device
 from unseen.util import AT_LEAST_1, NOT_NEGATIVE, POSITIVE, progress
 from unseen_lab.methods.photo_classes import PhotoClasses, best, stops, take_step
 
@@ -85,7 +86,7 @@ class _Model:
     """M and its training data, on one device."""
 
     def __init__(self, data: PhotoClasses, margin: float, settings: DeViSESettings, run: Run):
-        self.margin, self.settings, device = margin, settings, run.torch_device()
+        self.margin, self.settings, device = margin, settings, choose_device(run.device)
         # Features of length about 1, so that one learning rate fits all networks.
         lengths = [np.linalg.norm(photos, axis=1).sum(dtype=np.float64) for _, photos in data.chunks()]
         self.scale = float(sum(lengths) / data.photos) or 1.0

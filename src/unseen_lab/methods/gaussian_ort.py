@@ -10,6 +10,7 @@ import torch
 
 from unseen import Method, Problem, Run, Solution
 from unseen.methods import FitRecord, State, Unit, normalise_rows
+from unseen.networks import choose_device
 from unseen.util import AT_LEAST_1, NOT_NEGATIVE, POSITIVE, progress
 from unseen_lab.methods.photo_classes import PhotoClasses, best, stops, take_step
 
@@ -115,7 +116,7 @@ class _Model:
     """W and its training data, on one device."""
 
     def __init__(self, data: PhotoClasses, sigma: float, settings: GaussianOrtSettings, run: Run):
-        self.settings, self.sigma, device = settings, sigma, run.torch_device()
+        self.settings, self.sigma, device = settings, sigma, choose_device(run.device)
         self.mean = data.mean().astype(np.float32)
         self.centre = data.vectors.mean(axis=0) if len(data) > 1 else np.zeros_like(data.vectors[0])
         self.data, self.labels = data, torch.from_numpy(data.labels.astype(np.int64)).to(device)

@@ -11,6 +11,7 @@ from torch import nn
 
 from unseen import Method, Problem, Run, Solution
 from unseen.methods import FitRecord, State, Unit, normalise_rows
+from unseen.networks import choose_device
 from unseen.util import AT_LEAST_1, AT_LEAST_2, NOT_NEGATIVE, POSITIVE, progress
 from unseen_lab.methods.photo_classes import PhotoClasses, best, stops, take_step
 
@@ -164,7 +165,7 @@ class _Networks:
     """Encoder, generator and regressor, and the photos that they learn from."""
 
     def __init__(self, data: PhotoClasses, settings: SEGZSLSettings, run: Run):
-        self.settings, self.device = settings, run.torch_device()
+        self.settings, self.device = settings, choose_device(run.device)
         self.data, self.vectors = data, _scaled(data.vectors)
         self.width, self.size = data.width, data.vectors.shape[1]
         means = data.class_means(lambda part, photos: _scaled(photos))

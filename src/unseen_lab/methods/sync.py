@@ -12,6 +12,7 @@ import torch
 from unseen import Method, Problem, Run, Solution
 from unseen.methods import Append1, FitRecord, State, Unit, normalise_rows
 from unseen.methods.kin import Ridges
+from unseen.networks import choose_device
 from unseen.util import AT_LEAST_1, AT_LEAST_2, POSITIVE
 from unseen_lab.methods.photo_classes import PhotoClasses, Score, at_edge
 
@@ -181,7 +182,7 @@ def one_vs_other(
     By L-BFGS on all photos, in chunks of them: memory holds W (C x D) a few times, and no n x C matrix. Returns (W,
     least value) for each regulariser, each one starting from the solution for the one before.
     """
-    device, count = run.torch_device(), data.photos
+    device, count = choose_device(run.device), data.photos
     weights = torch.zeros(len(data), data.width, device=device, requires_grad=True)
     truth = torch.from_numpy(data.labels.astype(np.int64))
 

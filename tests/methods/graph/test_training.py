@@ -15,9 +15,9 @@ import torch
 from support.graphs import small_method, small_problem
 from unseen.methods import Solution
 from unseen.methods.graph.adjacency import receptive_field
+from unseen.methods.graph.loop import CHECKPOINT
 from unseen.methods.graph.training import Masks, Training
 from unseen.util.errors import UnseenError
-from unseen.util.loop import CHECKPOINT
 from unseen.util.run import Run
 from unseen.vectors.class_vectors import ClassVectors
 

@@ -16,7 +16,8 @@ from unseen.evaluation.protocol import EvaluateSettings, Evaluation
 from unseen.evaluation.table import check_table_path
 from unseen.model import load
 from unseen.naming.candidates import HELP, default_candidates
-from unseen.util.devices import choose_device, is_cpu, own_rank
+from unseen.networks.devices import choose_device, is_cpu
+from unseen.util.devices import own_rank
 from unseen.util.errors import UnseenError
 from unseen.util.names import list_some
 
@@ -51,7 +52,7 @@ def evaluate(
     json_: JsonFlag = False,
 ) -> None:
     """Measure Hit@k on the photos of DIR/<class id>/*, averaged over photos and over classes."""
-    from unseen.util.processes import Processes  # with torch
+    from unseen.networks.processes import Processes  # with torch
 
     sources: list[str | Path] = [*(photos or []), *([features] if features else [])]
     if not sources:

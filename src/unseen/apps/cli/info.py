@@ -19,6 +19,8 @@ from unseen.bundle import Bundle
 from unseen.data import data_file, find_asset, manifest
 from unseen.model import load
 from unseen.naming.candidates import HELP
+from unseen.networks.devices import list_devices
+from unseen.util.devices import cpu_count
 from unseen.util.errors import UnseenError
 from unseen.util.files import cache_folder, sha256
 from unseen.util.names import count_of_photos, how_to_install
@@ -95,13 +97,8 @@ def _show_cache(result: dict) -> None:
 
 
 def gather() -> dict:
-    import torch  # takes a second, which `unseen info BUNDLE` need not wait for
-
     versions = {"unseen": __version__, "python": platform.python_version()}
     versions |= {package: version(package) for package in PACKAGES}
-    devices = ["cpu"] + [f"cuda:{i}" for i in range(torch.cuda.device_count())]
-    if torch.backends.mps.is_available():
-        devices.append("mps")
     data = [
         entry | {"intact": sha256(data_file(entry["file"], verify=False)) == entry["sha256"]} for entry in manifest()
     ]
@@ -111,7 +108,7 @@ def gather() -> dict:
         "environment": {
             "system": platform.platform(),
             "cpus": os.cpu_count(),
-            "torch_build": torch.__version__,
+            "torch_build": version("torch"),
             "package": str(Path(__file__).parents[2]),
             "variables": {
                 name: "(set)" if name == "UNSEEN_TOKEN" else value  # people paste this into fault reports
@@ -119,8 +116,8 @@ def gather() -> dict:
                 if name.startswith("UNSEEN_")
             },
         },
-        "devices": devices,
-        "threads": torch.get_num_threads(),
+        "devices": list_devices(),
+        "threads": cpu_count(),
         "data": data,
         "extras": {name: find_version(module) for name, (module, _) in EXTRAS.items()},
         "authors_lists": {name: find_asset(name) is not None for name in lists},

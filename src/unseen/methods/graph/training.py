@@ -22,12 +22,13 @@ from unseen.hierarchy.core import Hierarchy
 from unseen.methods.base import FitRecord, Method, Problem, Solution, State
 from unseen.methods.graph.adjacency import Adjacency, Field, receptive_field, whole_graph
 from unseen.methods.graph.layers import GraphNetwork, Operator
+from unseen.methods.graph.loop import TrainingLoop, check_finite
 from unseen.methods.projections import Append1
-from unseen.util.devices import choose_device, peak_memory_mb
+from unseen.networks.devices import choose_device
+from unseen.networks.processes import Processes
+from unseen.util.devices import peak_memory_mb
 from unseen.util.errors import UnseenError
-from unseen.util.loop import TrainingLoop, check_finite
 from unseen.util.names import list_some
-from unseen.util.processes import Processes
 from unseen.util.run import Run
 from unseen.util.settings import AT_LEAST_1, BELOW_1, NOT_NEGATIVE
 

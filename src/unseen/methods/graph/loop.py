@@ -22,10 +22,10 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from unseen.networks.processes import Processes
 from unseen.util.arrays import read_arrays, write_arrays
 from unseen.util.errors import UnseenError
 from unseen.util.files import DAMAGE
-from unseen.util.processes import Processes
 from unseen.util.run import Bar, Run, progress
 
 CHECKPOINT = "checkpoint.safetensors"  # in a run's folder

@@ -9,14 +9,14 @@ import pytest
 import torch
 from torch import nn
 
+from unseen.networks.processes import Processes
 from unseen.util.errors import UnseenError
-from unseen.util.processes import Processes
 
 TWO = """
 import torch
 from torch import nn
 from unseen.util.errors import UnseenError
-from unseen.util.processes import Processes
+from unseen.networks.processes import Processes
 
 with Processes("cpu") as processes:
     rank = processes.rank

@@ -10,9 +10,9 @@ import pytest
 import torch
 from torch import nn
 
+from unseen.methods.graph.loop import CHECKPOINT, TrainingLoop, check_finite, load_checkpoint, save_checkpoint
+from unseen.networks.processes import Processes
 from unseen.util.errors import UnseenError
-from unseen.util.loop import CHECKPOINT, TrainingLoop, check_finite, load_checkpoint, save_checkpoint
-from unseen.util.processes import Processes
 from unseen.util.run import Run
 
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, Dataset
 
+from unseen.networks.processes import shared, watch_workers
 from unseen.util.errors import UnseenError
-from unseen.util.processes import shared, watch_workers
 
 REPORT = "DataLoader worker (pid 7) is killed by signal: Killed."
 

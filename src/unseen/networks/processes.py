@@ -16,7 +16,8 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.utils.data import get_worker_info
 
-from unseen.util.devices import choose_device, own_rank
+from unseen.networks.devices import choose_device
+from unseen.util.devices import own_rank
 from unseen.util.errors import UnseenError
 from unseen.util.names import first_line
 
