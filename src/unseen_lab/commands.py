@@ -12,7 +12,8 @@ from typer import Argument, Option
 from unseen import Run, UnseenError
 from unseen.apps.cli import Device, JsonFlag, Workers, command, emit, print_table, stdout
 from unseen.methods import method_names
-from unseen.util import Processes, write_atomically
+from unseen.networks import Processes
+from unseen.util import write_atomically
 from unseen_lab.tables.levels import (
     EVERYDAY,
     LENGTHS,

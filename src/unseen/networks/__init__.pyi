@@ -6,6 +6,7 @@ from .features import Features, SeenFeatures
 from .folders import match_folders, open_features, photos_folder, register_folders
 from .linear import from_linear
 from .loading import BUILT_IN, load_network
+from .processes import Processes
 from .store import FeatureStore
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "FeatureStore",
     "Features",
     "Network",
+    "Processes",
     "SeenFeatures",
     "batch_norm",
     "build_store",

@@ -1,6 +1,5 @@
 from .files import cache_folder, verified, write_atomically
 from .names import how_to_install
-from .processes import Processes
 from .run import progress
 from .safe_text import csv_text, to_csv
 from .settings import AT_LEAST_1, AT_LEAST_2, DECAY, NOT_NEGATIVE, POSITIVE
@@ -11,7 +10,6 @@ __all__ = [
     "DECAY",
     "NOT_NEGATIVE",
     "POSITIVE",
-    "Processes",
     "cache_folder",
     "csv_text",
     "how_to_install",

@@ -19,7 +19,7 @@ import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
@@ -65,7 +65,7 @@ def check_settings(owner: str, settings: Any) -> None:
             raise UnseenError(f"{owner}: {setting.name} must be {setting.words}, not {shown}")
 
 
-@cache
+@lru_cache(maxsize=64)
 def list_settings(kind: type) -> list[Setting]:
     """The settings of a dataclass, in the order of its fields."""
     hints, help = get_type_hints(kind, include_extras=True), _help(kind)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -61,7 +61,7 @@ class Encodings:
         return encode_sentences(texts) @ self._embedded["components"].astype(np.float32)
 
 
-@cache
+@lru_cache(maxsize=4)
 def _read_embedded(path: Path) -> tuple[dict[str, np.ndarray], str]:
     with np.load(path, allow_pickle=False) as data:
         return dict(data), sha256(path)

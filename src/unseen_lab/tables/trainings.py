@@ -25,8 +25,7 @@ from unseen_lab.data.awa2 import AWA2_CLASSES, AWA2_TRAIN
 from unseen_lab.tables.levels import Lengths, Level, Row
 
 if TYPE_CHECKING:
-    from unseen.networks import Features
-    from unseen.util import Processes
+    from unseen.networks import Features, Processes
 
 NETWORK_ALONE = Row("network alone", method="network")
 RATES = {"efficientnet-lite0": 1e-2, "resnet50": 3e-4}
