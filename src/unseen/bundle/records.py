@@ -15,6 +15,7 @@ from unseen.util.settings import Record
 
 if TYPE_CHECKING:
     from unseen.networks.base import Network
+    from unseen.networks.run import OnnxNetwork
 
 
 @dataclass
@@ -33,7 +34,7 @@ class NetworkInfo:
     below: dict[str, Any] | None = None  # the network under a linear layer
 
     @classmethod
-    def of(cls, network: Network) -> NetworkInfo:
+    def of(cls, network: Network | OnnxNetwork) -> NetworkInfo:
         file, below = network.weights_file, network.below
         return cls(
             name=network.name,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
@@ -133,7 +134,7 @@ class Symbol:
         """The largest of each row as they are, the others minus infinity."""
         best = self.graph.record("TopK", [self, np.array([count])], count, outputs=2)
         kept = self.graph.record("GreaterOrEqual", [self, best[:, count - 1 :]], self.width)
-        return self.graph.record("Where", [kept, self, np.float32(-np.inf)], self.width)
+        return self.graph.record("Where", [kept, self, -math.inf], self.width)
 
     def _reduce(self, operation: str) -> Symbol:
         return self.graph.record(operation, [self, np.array([1])], 1, keepdims=1)

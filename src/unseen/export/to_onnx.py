@@ -152,8 +152,9 @@ def head_graph(bundle: Bundle, rows: np.ndarray) -> ModelProto:
         logs = log_probabilities(numbers, logits, of_seen, of_unseen, outputs, climb, prior.common)
         probabilities = prior.weigh(concatenate([part for part in logs if part.width])).exp()
     back = np.argsort(order)
-    inputs = {"features": ["batch", width]}
-    return graph.model(inputs, {"scores": scores[:, back], "probabilities": probabilities[:, back]})
+    return graph.model(
+        {"features": ["batch", width]}, {"scores": scores[:, back], "probabilities": probabilities[:, back]}
+    )
 
 
 def _unit(points: Symbol) -> Symbol:
@@ -188,7 +189,7 @@ def _to_onnx(bundle: Bundle, rows: np.ndarray, half: bool) -> tuple[bytes, dict[
     if runner is None:
         raise UnseenError(f"{bundle.network.name} has no ONNX graph in this bundle: it cannot be exported")
     transform = runner.transform
-    mean, std = (255 * np.float32(values).reshape(1, 3, 1, 1) for values in (transform.mean, transform.std))
+    mean, std = (255 * np.asarray(values, np.float32).reshape(1, 3, 1, 1) for values in (transform.mean, transform.std))
     pixels, shape = Graph(), ["batch", 3, transform.size, transform.size]
     before = pixels.model({"photo": shape}, {"photos": (pixels.input("photo", transform.size) - mean) / std}, shape)
     network, head = onnx.load_from_string(runner.onnx), head_graph(bundle, rows)

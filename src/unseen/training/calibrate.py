@@ -45,7 +45,8 @@ from unseen.util.run import Run
 from unseen.vectors.class_vectors import vectors_from_provenance
 
 if TYPE_CHECKING:
-    from unseen.networks.run import PhotoNetwork
+    from unseen.networks.base import Network
+    from unseen.networks.run import OnnxNetwork
 
 logger = logging.getLogger(__name__)
 
@@ -73,7 +74,7 @@ ENOUGH = 100  # photos
 
 def calibrate(
     bundle: Bundle,
-    network: PhotoNetwork,
+    network: Network | OnnxNetwork,
     photos: str | Path | Any,
     settings: CalibrateSettings | None = None,
     *,
@@ -147,7 +148,7 @@ def refuse_memorised(bundle: Bundle, fitted: Bundle, features: np.ndarray, ids: 
 
 
 def _fit_again(
-    bundle: Bundle, network: PhotoNetwork, store: Features, holdout: float, vectors: Vectors | None, run: Run
+    bundle: Bundle, network: Network | OnnxNetwork, store: Features, holdout: float, vectors: Vectors | None, run: Run
 ) -> Bundle:
     """The bundle's method, fitted without a share of the seen classes: another seed hides others."""
     # Some methods can do without photos, and the fit must be that of the bundle.
@@ -167,7 +168,7 @@ def _fit_again(
     return replace(fitted, added=bundle.added, connecting=bundle.connecting)
 
 
-def _open(source: str | Path | Features, bundle: Bundle, network: PhotoNetwork) -> Features:
+def _open(source: str | Path | Features, bundle: Bundle, network: Network | OnnxNetwork) -> Features:
     """Features of photos of seen classes: calibration must not see any others, whatever is on disk."""
     seen = set(bundle.seen_ids)
     matched = check_source(source, bundle.hierarchy, seen, "the seen classes")
@@ -495,7 +496,7 @@ def _paths(draw: Drawn, photos: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.
     """(photo, node, weight) of all nodes above the photos' classes; a photo's weights add up to its own."""
     sums, paths = draw.sample.sums, []
     for at, photo in enumerate(photos):
-        nodes = sums.above(draw.sample.columns[draw.truth[photo]])
+        nodes = sums.above(int(draw.sample.columns[draw.truth[photo]]))
         nodes = nodes[np.argsort(sums.information[nodes], kind="stable")]
         gain = np.diff(sums.information[nodes], prepend=0.0)
         paths.append((np.full(len(nodes), at), nodes, draw.weight[photo] * gain / max(gain.sum(), 1e-9)))

@@ -32,6 +32,7 @@ from unseen.networks.check import describe_photos
 from unseen.networks.devices import choose_device
 from unseen.networks.features import SeenFeatures, is_array_file, read_arrays
 from unseen.networks.loading import load_network
+from unseen.networks.run import OnnxNetwork
 from unseen.networks.store import FeatureStore
 from unseen.training.default import DEFAULT_HIERARCHY, DEFAULT_METHOD, DEFAULT_NETWORK, DEFAULT_VECTORS
 from unseen.training.settings import TrainSettings
@@ -52,7 +53,7 @@ Vectors = str | Path | VectorSource | Sequence[VectorSource] | Callable
 
 def train(
     hierarchy: str | Path | Hierarchy = DEFAULT_HIERARCHY,
-    network: str | Network = DEFAULT_NETWORK,
+    network: str | Network | OnnxNetwork = DEFAULT_NETWORK,
     method: str | Method = DEFAULT_METHOD,
     vectors: Vectors | None = None,
     settings: TrainSettings | None = None,
@@ -102,7 +103,7 @@ def train(
 def fit_classifiers(
     hierarchy: Hierarchy,
     vectors: ClassVectors,
-    network: Network,
+    network: Network | OnnxNetwork,
     method: Method | str = DEFAULT_METHOD,
     *,
     seen: Sequence[str] | None = None,
@@ -130,8 +131,14 @@ def fit_classifiers(
 
 
 def _fit(
-    problem: Problem, network: Network, name: str, method: Method, settings: TrainSettings, run: Run, started: float
-) -> Bundle:
+    problem: Problem,
+    network: Network | OnnxNetwork,
+    name: str,
+    method: Method,
+    settings: TrainSettings,
+    run: Run,
+    started: float,
+) -> Bundle:  # fmt: skip
     fitted, hidden = hide(problem, settings.holdout, run.seed)
     solution = method.fit(fitted, run)
     record = TrainingRecord(
@@ -139,7 +146,9 @@ def _fit(
         peak_memory_mb=peak_memory_mb(),
         holdout=check_hidden(solution, problem, hidden) if len(hidden) else None,
     )
-    weights = {key: value.numpy() for key, value in network.weights().items()} if network.kept_in_bundle else None
+    weights = None
+    if isinstance(network, Network) and network.kept_in_bundle:
+        weights = {key: value.numpy() for key, value in network.weights().items()}
     bundle = Bundle(
         hierarchy=problem.hierarchy,
         seen=fitted.seen,
@@ -168,7 +177,7 @@ def _make_method(method: str | Method, settings: dict[str, Any]) -> tuple[str, M
     return method.name, method
 
 
-def _finished(out: Path, asked: dict[str, Any], network: Network, settings: TrainSettings) -> Bundle:
+def _finished(out: Path, asked: dict[str, Any], network: Network | OnnxNetwork, settings: TrainSettings) -> Bundle:
     """The bundle in `out`; refused if its parts or settings differ."""
     bundle = Bundle.load(out)
     hidden = 0 if bundle.training.holdout is None else bundle.training.holdout.classes
@@ -189,7 +198,7 @@ def _finished(out: Path, asked: dict[str, Any], network: Network, settings: Trai
     return bundle
 
 
-def _name_network(network: Network | NetworkInfo) -> str:
+def _name_network(network: Network | OnnxNetwork | NetworkInfo) -> str:
     return f"{network.name} ({network.checksum[:12]})"
 
 
@@ -201,7 +210,7 @@ def _name_vectors(provenance: Sequence[dict[str, Any]]) -> str:
 # -- the parts ---------------------------------------------------------------------------------------------------------
 
 
-def _seen_classes(hierarchy: Hierarchy, network: Network, skip_missing: bool) -> list[str]:
+def _seen_classes(hierarchy: Hierarchy, network: Network | OnnxNetwork, skip_missing: bool) -> list[str]:
     """The network's classes, in its order. Classes that are not in the hierarchy are refused or skipped."""
     missing = [id for id in network.class_ids if id not in hierarchy]
     if missing:
@@ -237,7 +246,7 @@ def _log_coverage(coverage: Coverage | None) -> None:
             logger.info("%s; for these other vectors count.", lack)
 
 
-def _known(network: Network, ids: Sequence[str]) -> np.ndarray:
+def _known(network: Network | OnnxNetwork, ids: Sequence[str]) -> np.ndarray:
     """The network's classifiers of these classes, in this order (M x P)."""
     position = {id: number for number, id in enumerate(network.class_ids)}
     foreign = [id for id in ids if id not in position]
@@ -247,7 +256,7 @@ def _known(network: Network, ids: Sequence[str]) -> np.ndarray:
 
 
 def _seen_features(
-    features: SeenFeatures | str | Path | None, ids: Sequence[str], network: Network
+    features: SeenFeatures | str | Path | None, ids: Sequence[str], network: Network | OnnxNetwork
 ) -> SeenFeatures | None:
     """Features of photos of these classes: given, or read from a store or a file of arrays with labels."""
     if features is None or isinstance(features, SeenFeatures):

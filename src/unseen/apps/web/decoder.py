@@ -13,7 +13,7 @@ import time
 from contextlib import suppress
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -45,7 +45,8 @@ class Decoder:
 
     def __init__(self, transform: PhotoTransform, max_pixels: int, seconds: float = 10.0, memory: int = 2 << 30):
         self.transform, self.max_pixels, self.seconds, self.memory = transform, max_pixels, seconds, memory
-        self._process = self._pipe = None
+        self._process: Any = None
+        self._pipe: Any = None
         self._lock = threading.Lock()
 
     def decode(self, name: str, photo: bytes) -> Decoded:
@@ -61,7 +62,7 @@ class Decoder:
                 if "why" in header:
                     raise UnreadablePhoto(name, str(header["why"]))
                 width, height = map(int, header["size"])
-                pixels = np.frombuffer(pipe.recv_bytes(np.prod(shape)), np.uint8).reshape(shape)
+                pixels = np.frombuffer(pipe.recv_bytes(int(np.prod(shape))), np.uint8).reshape(shape)
             except (OSError, EOFError, ValueError, KeyError, TypeError):  # it was killed, has crashed or sent nonsense
                 self._end()
                 if time.monotonic() - started < self.seconds:

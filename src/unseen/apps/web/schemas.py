@@ -61,7 +61,7 @@ class Strict(BaseModel):
 ASK = {setting.name: setting for setting in list_settings(Ask)}
 
 
-def _of_ask(name: str, **limits: float):
+def _of_ask(name: str, **limits: Any) -> Any:
     """A field with the default and the help that it has everywhere."""
     return Field(ASK[name].default, description=ASK[name].help, **limits)
 

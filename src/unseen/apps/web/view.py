@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import cached_property
 from itertools import pairwise
@@ -65,9 +66,9 @@ class View:
         bundle, rows = self.bundle, np.arange(len(self.bundle))
         taught = {int(self.hierarchy.index(id)): taught.photos for id, taught in bundle.taught.items()}
         settled = bundle.is_seen | ~bundle.is_class | np.isin(rows, list(taught))
-        trust = bundle.solution.trust
-        trust = np.full(len(rows), np.nan) if trust is None else np.round(np.asarray(trust, np.float64), 4)
-        words, least = zip(*SUPPORT, strict=True)
+        known = np.full(len(rows), np.nan) if bundle.solution.trust is None else bundle.solution.trust
+        trust: np.ndarray = np.round(np.asarray(known, np.float64), 4)
+        words, least = [word for word, _ in SUPPORT], [float(one) for _, one in SUPPORT]
         support = np.select([settled, *(trust >= one for one in least)], ["", *words], "")  # nothing exceeds NaN
         marks = [bundle.is_seen, ~bundle.is_class, support == words[-1]]
         training = [training_in_words(*one) for one in ((True, False), (False, True), (False, False))]
@@ -78,7 +79,7 @@ class View:
         return {
             "mark": np.select(marks, ["seen", "link", "guesswork"], "unseen").tolist(),  # a link is no answer
             "training": training.tolist(),
-            "trust": np.where(np.isnan(trust), None, trust).tolist(),
+            "trust": [None if math.isnan(one) else one for one in trust.tolist()],
             "support": support.tolist(),
             "children": np.bincount(self.hierarchy.parent_idx, minlength=len(rows)).tolist(),
         }
