@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
 
 import numpy as np
 
@@ -249,19 +249,19 @@ def parse_candidates(bundle: Bundle, text: str, files: bool = True) -> list[tupl
 def _split(text: str, is_set: Callable[[str], bool]) -> list[tuple[Operation, str]] | None:
     """Each set with how it is joined to those before it; the last one as long as possible. None: not understood."""
 
-    @cache  # each beginning is read once: without this, k ambiguous parts would take 2^k steps
-    def split(text: str) -> tuple[tuple[Operation, str], ...] | None:
-        if is_set(text):
-            return (("+", text),)
-        for at, operation in enumerate(text):
-            if operation in _OPERATIONS and is_set(last := text[at + 1 :].strip()):
-                before = split(text[:at].strip())
-                if before is not None:
-                    return (*before, (operation, last))
-        return None
-
-    parts = split(text)
-    return None if parts is None else list(parts)
+    joints = [at for at, character in enumerate(text) if character in _OPERATIONS]
+    # Of each beginning that is understood, by its end. Each is read once: trying every combination would take 2^k steps
+    # for k ambiguous parts.
+    parts: dict[int, list[tuple[Operation, str]]] = {}
+    for end in (*joints, len(text)):
+        if is_set(text[:end].strip()):
+            parts[end] = [("+", text[:end].strip())]
+            continue
+        for at in joints:
+            if at < end and at in parts and is_set(last := text[at + 1 : end].strip()):
+                parts[end] = [*parts[at], (cast(Operation, text[at]), last)]
+                break
+    return parts.get(len(text))
 
 
 def _first_unknown(text: str, is_set: Callable[[str], bool]) -> str:
