@@ -23,9 +23,9 @@ from figures import main
 from unseen import Bundle, FinetuneSettings, Hierarchy, Network, Run, Solution, load_network
 from unseen.bundle import NetworkInfo
 from unseen.methods import Append1
+from unseen.networks import Processes
 from unseen.training.photos_data import PhotoSet, open_photo_set
 from unseen.training.stage2 import SeenHead, Stage2
-from unseen.util import Processes
 from unseen.vectors import ClassVectors
 from unseen.vectors.class_vectors import Coverage
 

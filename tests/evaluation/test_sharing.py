@@ -28,7 +28,7 @@ from evaluation.test_sharing import LISTS, figures, make_model, make_photos
 from unseen.evaluation import protocol
 from unseen.networks.processes import Processes
 
-protocol.SHARE = 10
+protocol.TAKEN = 10
 with Processes("cpu") as processes:
     photos = make_photos()
     found = figures(make_model(), photos, processes)

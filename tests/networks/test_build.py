@@ -20,6 +20,7 @@ from support.stores import QUIET, picture, rows, watch_reading
 from unseen.networks import build_store
 from unseen.networks.loading import load_network
 from unseen.networks.store import FeatureStore
+from unseen.networks.translate import for_photos
 from unseen.photos import by_class
 from unseen.photos.transforms import PhotoTransform
 from unseen.util.errors import UnseenError
@@ -214,24 +215,20 @@ def test_real_photos_through_the_real_network(tmp_path, shared_photos):
         (images / class_folder.name).mkdir(parents=True)
         for photo in sorted(class_folder.iterdir())[:1]:
             os.symlink(photo, images / class_folder.name / photo.name)
-    network = load_network()
+    torchs = load_network()
+    network = for_photos(torchs)
     for precision in ("fp16", "fp32"):
         built = build_store(images, tmp_path / precision, network, precision=precision)
         assert (built.photos, built.unreadable) == (16, 0)
     half, single = (
         FeatureStore.open(tmp_path / precision).seen_matrix(network.class_ids) for precision in ("fp16", "fp32")
     )
-    threads = torch.get_num_threads()
-    torch.set_num_threads(3 - min(threads, 2))  # 1 if there were more, else 2
-    try:
-        build_store(images, tmp_path / "other threads", network, precision="fp32", workers=3)
-    finally:
-        torch.set_num_threads(threads)
+    build_store(images, tmp_path / "other threads", network, precision="fp32", workers=3)
     again = FeatureStore.open(tmp_path / "other threads").seen_matrix(network.class_ids)
     np.testing.assert_array_equal(again.matrix, single.matrix)
     known = network.classifiers()
     answers = [np.argmax(part.matrix @ known[:, :-1].T + known[:, -1], axis=1) for part in (half, single)]
     np.testing.assert_array_equal(*answers)  # rounding features changes no answer
     assert (answers[0] == half.labels).mean() > 0.5
-    batch = torch.stack([network.transform.open(path) for path in sorted(images.glob("*/*"))[:8]])
-    np.testing.assert_allclose(single.matrix[:8], network.features(batch).numpy(), rtol=1e-3, atol=1e-4)
+    batch = torch.stack([torchs.transform.open(path) for path in sorted(images.glob("*/*"))[:8]])
+    np.testing.assert_allclose(single.matrix[:8], torchs.features(batch).numpy(), rtol=1e-3, atol=1e-4)

@@ -61,9 +61,9 @@ def photos() -> Iterator[bytes]:
 def use(model: unseen.Model) -> None:
     print(model.classes[0].upper(), len(model), model.candidates("unseen").tolist())
     print(describe(model.classify(photo("crimson"), k=2)), describe(model.classify("fruits/lime/1.png")))
-    for answer in model.classify([Path("fruits/lime/1.png"), photo("lime")], candidates="unseen", confidence=0.8):
+    for answer in model.stream([Path("fruits/lime/1.png"), photo("lime")], candidates="unseen", confidence=0.8):
         print(describe(answer))
-    for answer in model.classify(photos(), among=["lemon", ("kumquat", "a small orange")]):
+    for answer in model.stream(photos(), among=["lemon", ("kumquat", "a small orange")]):
         print(describe(answer))
     for answer in model.stream("fruits"):
         print(describe(answer))
@@ -71,8 +71,8 @@ def use(model: unseen.Model) -> None:
         print(describe(answer))
     features: np.ndarray = model.features(["fruits/lime/1.png"])
     print([answer.labels[0].name for answer in model.answers(features, prior="uniform")])
-    p = model.predict_proba(features, classes=["lemon", "raspberry"])
-    print(p.shape, model.scores(["fruits/lime/1.png"], classes=["lemon"]).argmax(), model.prior)
+    p = model.predict_proba(features=features, candidates=["lemon", "raspberry"])
+    print(p.shape, model.scores(features, candidates=["lemon"]).argmax(), model.prior)
     pets = model.among("lemon, lime")
     print(pets.listed[0].id.upper(), pets.listed[0].note.upper())
     looked = model.look_at(["nowhere.png"])

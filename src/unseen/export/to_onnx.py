@@ -30,7 +30,7 @@ from unseen.answers.probability import (
 from unseen.answers.words import training_in_words, words_of
 from unseen.bundle import Bundle
 from unseen.bundle.records import CONFIDENCES, ProbabilityNumbers
-from unseen.export.graph import Graph, Symbol
+from unseen.export.graph import OPSET, Graph, Symbol
 from unseen.export.to_web import read_runtime, web_folder
 from unseen.hierarchy.core import Hierarchy
 from unseen.methods.projections import ConvexCombination, Linear
@@ -192,7 +192,9 @@ def _to_onnx(bundle: Bundle, rows: np.ndarray, half: bool) -> tuple[bytes, dict[
     mean, std = (255 * np.asarray(values, np.float32).reshape(1, 3, 1, 1) for values in (transform.mean, transform.std))
     pixels, shape = Graph(), ["batch", 3, transform.size, transform.size]
     before = pixels.model({"photo": shape}, {"photos": (pixels.input("photo", transform.size) - mean) / std}, shape)
-    network, head = onnx.load_from_string(runner.onnx), head_graph(bundle, rows)
+    network, head = _same_opset(onnx.load_from_string(runner.onnx)), head_graph(bundle, rows)
+    for ours in (before, head):
+        ours.opset_import[0].version = _opset(network)
     graph = join(join(before, network, "photos"), head, "features")
     if half:
         _halve(graph)
@@ -209,6 +211,15 @@ def _to_onnx(bundle: Bundle, rows: np.ndarray, half: bool) -> tuple[bytes, dict[
     if not difference <= TOLERANCE[half]:
         raise UnseenError(f"the ONNX file disagrees with unseen by {difference:.2g} of the largest number: not written")
     return content, {"max_difference": difference}
+
+
+def _opset(graph: ModelProto) -> int:
+    return next(one.version for one in graph.opset_import if one.domain in ("", "ai.onnx"))
+
+
+def _same_opset(graph: ModelProto) -> ModelProto:
+    """The graph with operators that are at least as new as ours, so that both can be joined."""
+    return graph if _opset(graph) >= OPSET else onnx.version_converter.convert_version(graph, OPSET)
 
 
 def join(first: ModelProto, then: ModelProto, name: str) -> ModelProto:
