@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 
 from unseen import Method, Problem, Run, Solution, UnseenError
 from unseen.methods import FitRecord, State, Unit, normalise_rows
 from unseen.methods.kin import Ridges
-from unseen.util import AT_LEAST_1, AT_LEAST_2, POSITIVE
-from unseen_lab.methods.photo_classes import PhotoClasses, Score, at_edge
+from unseen.util import AT_LEAST_1, AT_LEAST_2, DECAY, POSITIVE
+from unseen_lab.methods.photo_classes import PhotoClasses, Score, at_edge, best
 
 WIDTHS = (0.25, 0.5, 1.0, 2.0, 4.0)
 RIDGES = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+COSTS = tuple(2.0**power for power in range(-5, 6, 2))  # the authors' range
 CHUNK = 8192
 
 
@@ -26,15 +27,21 @@ class EXEMSettings:
     Args:
         dims: How many principal components; the default is the paper's.
         standardise: Divide each component by its standard deviation within classes.
+        regression: `ridge`, kernel ridge regression, or `nu-svr`, as in the paper, by scikit-learn.
         width: g of the kernel exp(-g |a - a'|^2); None: chosen on seen classes.
         ridge: Of the regression; None: chosen on seen classes.
+        nu: Of nu-SVR: the share of classes that may lie off their prediction.
+        cost: C of nu-SVR; None: chosen on seen classes.
         folds: Into how many parts the seen classes are split for the choice.
     """
 
     dims: Annotated[int, AT_LEAST_1] = 500
     standardise: bool = True
+    regression: Literal["ridge", "nu-svr"] = "ridge"
     width: Annotated[float | None, POSITIVE] = None
     ridge: Annotated[float | None, POSITIVE] = None
+    nu: Annotated[float, DECAY] = 0.5
+    cost: Annotated[float | None, POSITIVE] = None
     folds: Annotated[int, AT_LEAST_2] = 5
 
 
@@ -46,8 +53,10 @@ class EXEM(Method):
         -|z - e(u)|^2  =  2 z . e(u) - |e(u)|^2 - |z|^2            the last term is the same for all classes
 
     With `standardise` (the paper's 1NNs, its better variant) each component is first divided by its standard deviation
-    within a class, averaged over classes. The paper fits nu-SVR for each component; kernel ridge regression has the
-    same kernel and a closed form. Width and ridge are chosen by class-wise cross-validation.
+    within a class, averaged over classes. The paper fits nu-SVR; kernel ridge regression has the same kernel and a
+    closed form, and is the default here. Width and ridge are chosen by class-wise cross-validation. nu-SVR is fitted to
+    exemplars before these are divided, as by its authors; it takes the width that was chosen for the ridge, and C is
+    chosen on one part of the classes. Its authors choose width and nu as well.
 
     Shapes: P is D x dims, z and e(u) dims long; the class matrix is N x (D + 1), with the rows
     [2 P e(u), -2 m'P e(u) - |e(u)|^2].
@@ -62,11 +71,18 @@ class EXEM(Method):
         vectors, settings = data.vectors, self.settings
         width, ridge, accuracy = self._choose(data, run)
         space = _Space(data, settings)
-        chosen = {"width": width, "ridge": ridge, "dims": space.axes.shape[1]}
-        grids = {"width": WIDTHS, "ridge": RIDGES}
-        tried = {name: grid for name, grid in grids.items() if getattr(settings, name) is None}
-        centre = space.exemplars.mean(axis=0)
-        dual = Ridges(_rbf(vectors, vectors, width)).solve(space.exemplars - centre, ridge)
+        chosen = {"width": width, "dims": space.axes.shape[1]}
+        tried = {"width": WIDTHS} if settings.width is None else {}
+        if settings.regression == "nu-svr":
+            cost, accuracy = self._choose_cost(data, width, run)
+            dual, centre = _support_vectors(space, vectors, width, cost, settings.nu)
+            chosen |= {"cost": cost, "nu": settings.nu}
+            tried |= {"cost": COSTS} if settings.cost is None else {}
+        else:
+            centre = space.exemplars.mean(axis=0)
+            dual = Ridges(_rbf(vectors, vectors, width)).solve(space.exemplars - centre, ridge)
+            chosen |= {"ridge": ridge}
+            tried |= {"ridge": RIDGES} if settings.ridge is None else {}
         state = {
             "vectors": vectors,
             "dual": dual.astype(np.float32),
@@ -107,6 +123,20 @@ class EXEM(Method):
             return widths[len(widths) // 2], ridges[len(ridges) // 2], None
         return *chosen[0], chosen[1]
 
+    def _choose_cost(self, data: PhotoClasses, width: float, run: Run) -> tuple[float, float | None]:
+        """C of nu-SVR with the best class-averaged accuracy on one part of the classes, left out, and that accuracy."""
+        costs = COSTS if self.settings.cost is None else (self.settings.cost,)
+        fold = next(data.folds(self.settings.folds, run.seed), None)
+        if len(costs) == 1 or fold is None:
+            return costs[len(costs) // 2], None
+        (rest, out), tried = fold, []
+        space, kernel = _Space(rest, self.settings), _rbf(out.vectors, rest.vectors, width)
+        for cost in costs:
+            dual, centre = _support_vectors(space, rest.vectors, width, cost, self.settings.nu)
+            tried.append(centre + kernel @ dual)
+        accuracy, cost = best(list(zip(out.accuracies(space.scores(tried)), costs, strict=True)))
+        return cost, accuracy
+
 
 class _Space:
     """Principal components of photos of length 1, and the exemplars of their classes there."""
@@ -140,6 +170,26 @@ def _predicted(
     system, kernel = Ridges(_rbf(rest.vectors, rest.vectors, width)), _rbf(out.vectors, rest.vectors, width)
     for ridge in ridges:
         yield centre + kernel @ system.solve(space.exemplars - centre, ridge)
+
+
+def _support_vectors(
+    space: _Space, vectors: np.ndarray, width: float, cost: float, nu: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """nu-SVR for each component, as dual weights (C x dims) and intercepts (dims)."""
+    try:
+        from sklearn.svm import NuSVR
+    except ImportError:
+        hint = "pip install scikit-learn, or leave regression at ridge"
+        raise UnseenError(f"exem: nu-SVR needs scikit-learn: {hint}") from None
+    kernel = _rbf(vectors, vectors, width).astype(np.float64)
+    targets = space.exemplars * space.within  # C is a length in these units
+    dual, intercepts = np.zeros((len(vectors), targets.shape[1])), np.zeros(targets.shape[1])
+    for component in range(targets.shape[1]):
+        machine = NuSVR(kernel="precomputed", nu=nu, C=cost)
+        machine.fit(kernel, targets[:, component])
+        dual[machine.support_, component] = machine.dual_coef_[0]
+        intercepts[component] = machine.intercept_[0]
+    return dual / space.within, intercepts / space.within
 
 
 def _scoring_rows(exemplars: np.ndarray, axes: np.ndarray, mean: np.ndarray) -> np.ndarray:

@@ -58,6 +58,7 @@ class Row:
     as_long_as: str | None = None  # trained for that method's epochs, which it is compared with
     study: bool = False  # in a table that compares variants: see Lengths
     ours: bool = False
+    needs: str | None = None  # a package that is not among ours; the row is left out where it is missing
     norm: str | None = None
     published_as: str | None = None
     published: dict[str, list[float]] = field(default_factory=dict)

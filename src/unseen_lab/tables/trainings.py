@@ -11,6 +11,7 @@ import json
 import logging
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -34,6 +35,7 @@ classes that stage 2 had not been trained on. docs/results/finetuning.md has the
 USUAL_RATE = 3e-4  # harmed neither network
 logger = logging.getLogger("unseen.lab")  # below the logger that the command line shows
 UNFINISHED = "not trained yet"
+PACKAGES = {"sklearn": "scikit-learn"}  # imported by another name than they are installed by
 ATTRIBUTES = Attributes.name  # a row's vectors, instead of names of word vectors
 
 
@@ -93,6 +95,8 @@ class Trainings:
 
     def lacks(self, row: Row, seeds: Sequence[int] = (0,), holdout: float = 0.0) -> str | None:
         """Why a row cannot be run on this data, or may not be run now; None if it can."""
+        if row.needs is not None and find_spec(row.needs) is None:
+            return f"it needs another package: pip install {PACKAGES.get(row.needs, row.needs)}"
         if row.vectors == ATTRIBUTES and self.level.attributes is None:
             return "it learns from AWA2's photos and attributes: name AWA2's folder with --awa2"
         if self.level.seen_train is None and row.vectors != ATTRIBUTES and self.learns_from_photos(row):
