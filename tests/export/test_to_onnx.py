@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from support.bundles import SEEN, small_bundle, small_network, small_photo
+from support.bundles import OKAPI, SEEN, small_bundle, small_network, small_photo
 from unseen.apps.web import sample_photos
 from unseen.bundle.records import CalibrationRecord, ProbabilityNumbers
 from unseen.export.to_onnx import head_graph
@@ -145,11 +145,21 @@ def test_the_scorer_does_all_that_the_model_does(model, numbers):
     record = CalibrationRecord(probability=numbers)
     model = Model(model.bundle.change(calibration=record), model.network, device="cpu")
     features = model.features(PHOTOS)
-    session = open_session(head_graph(model.bundle, model.candidates("any")).SerializeToString(), "the graph")
+    session = open_session(
+        head_graph(model.bundle, model.scorer(), model.candidates("any")).SerializeToString(), "the graph"
+    )
     scores, probabilities = session.run(["scores", "probabilities"], {"features": features})
     assert relative(scores, model.scores(features)) < 1e-5
     assert model.scorer().calibrated == (numbers is not None)
     np.testing.assert_allclose(probabilities, model.predict_proba(features=features), atol=1e-5)
+
+
+def test_a_list_answers_in_the_file_as_it_does_here(model, tmp_path):
+    among = model.among([SEEN[0], OKAPI, "zebra"])
+    among.export("onnx", tmp_path / "m.onnx")
+    session = open_session((tmp_path / "m.onnx").read_bytes(), "the file")
+    (found,) = session.run(["probabilities"], {"photo": pixels(model, PHOTOS)})
+    np.testing.assert_allclose(found, among.predict_proba(PHOTOS), atol=1e-5)
 
 
 # -- the consumers in docs/export.md -------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unseen.answers.algebra import deviation, log_sigmoid, log_softmax, logsumexp
+from unseen.answers.algebra import Array, deviation, log_sigmoid, log_softmax, logsumexp
 from unseen.answers.prior import Prior
 from unseen.answers.scores import Scorer, multiply
 from unseen.bundle.teach import DOUBT, scores_with_bias
@@ -59,9 +59,8 @@ class ListScorer(Scorer):
         self._listed = self.classifiers(columns)
         self._beside = self.classifiers(bundle.seen[~below[bundle.seen]])
 
-    def scores(self, features: np.ndarray) -> np.ndarray:
-        points = self.projection(np.asarray(features, np.float32))
-        return self.prior.weigh(log_softmax(self._sharpness * self._units(points, self._listed)))
+    def weigh(self, points: Array, scores: Array, logits: Array | None) -> Array:
+        return self.prior.weigh(log_softmax(self._sharpness * self._units(points, scores, self._listed)))
 
     def none(self, features: np.ndarray) -> np.ndarray:
         """n: how probable it is that each photo shows nothing of the list, if half of the photos do not."""
@@ -69,7 +68,7 @@ class ListScorer(Scorer):
         if not len(self._beside):
             return np.zeros(len(features), np.float32)
         inside, beside = (
-            logsumexp(self._sharpness * self._units(points, rows)) - math.log(max(len(rows), 1))
+            logsumexp(self._sharpness * self._units(points, multiply(points, rows), rows)) - math.log(max(len(rows), 1))
             for rows in (self._listed, self._beside)
         )
         return np.exp(log_sigmoid(NONE[0] + NONE[1] * inside + NONE[2] * beside))[:, 0]
@@ -85,9 +84,8 @@ class ListScorer(Scorer):
             rows.append(np.where(known.any(axis=1), best, -1))
         return np.stack(rows) if np.ndim(confidence) else rows[0]
 
-    def _units(self, points: np.ndarray, classifiers: np.ndarray) -> np.ndarray:
-        """z (n x C) of some classifiers (C x E)."""
-        scores = multiply(points, classifiers)
+    def _units(self, points: Array, scores: Array, classifiers: np.ndarray) -> Array:
+        """z (n x C), from the scores of some classifiers (C x E)."""
         features, rows = (points[:, :-1], classifiers[:, :-1]) if self._has_bias else (points, classifiers)
         length = float(np.sqrt((rows * rows).sum(1)).mean()) if len(rows) else 1.0
         return scores / (deviation(features) * length).clip(TINY)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from unseen.answers.algebra import Array, concatenate
 from unseen.answers.prior import UNIFORM, ColumnPrior, Prior
 from unseen.answers.probability import (
     UNCALIBRATED,
@@ -86,7 +87,7 @@ class Scorer:
         if self.numbers is not None:
             odds = math.log(seen_share / (1 - seen_share))
             self.numbers = replace(self.numbers, gate_offset=self.numbers.gate_offset + odds)
-            self._head = np.ascontiguousarray(bundle.head, np.float32)
+            self.head = np.ascontiguousarray(bundle.head, np.float32)
             output = np.full(len(self.seen), -1)
             output[bundle.seen] = np.arange(len(bundle.seen))
             self._outputs = output[seen]  # of the network, for each seen candidate
@@ -119,21 +120,32 @@ class Scorer:
 
     def scores(self, features: np.ndarray) -> np.ndarray:
         """n x C, float32: log-probabilities, or without a calibration the method's scores with the prior."""
-        features = np.asarray(features, np.float32)
-        scores = self.method_scores(features)
-        if self.numbers is None:
+        features, logits = np.asarray(features, np.float32), None
+        if self.numbers is not None:
+            logits = multiply(np.pad(features, ((0, 0), (0, 1)), constant_values=1), self.head)
+        points = self._points(features)
+        return self.weigh(points, self._product(points), logits)
+
+    def weigh(self, points: Array, scores: Array, logits: Array | None) -> Array:
+        """`scores(features)`, from points, the method's scores of them and, with a calibration, the network's logits:
+        in NumPy, or as an exported file computes it."""
+        if self.numbers is None or logits is None:
             return self.prior.shift(scores, self.groups[0].stop)
-        with_one = np.pad(features, ((0, 0), (0, 1)), constant_values=1)
-        logits = multiply(with_one, self._head)
         seen, unseen = scores[:, self.groups[0]], scores[:, self.groups[1]]
         logs = log_probabilities(self.numbers, logits, seen, unseen, self._outputs, self._climb, self.prior.common)
-        return self.prior.weigh(np.concatenate(logs, axis=1))
+        return self.prior.weigh(concatenate([part for part in logs if part.shape[1]]))
 
     def method_scores(self, features: np.ndarray) -> np.ndarray:
         """n x C, float32: the method's own scores, without calibration and prior."""
-        points = self.projection(np.asarray(features, np.float32))
+        return self._product(self._points(np.asarray(features, np.float32)))
+
+    def _points(self, features: np.ndarray) -> np.ndarray:
+        points = self.projection(features)
         if not np.isfinite(points).all():
             raise UnseenError("Features hold NaN or infinity: check the network and its weights.")
+        return points
+
+    def _product(self, points: np.ndarray) -> np.ndarray:
         scores = np.empty((len(points), len(self.columns)), np.float32)
         for columns, classifiers in self._pieces():
             scores[:, columns] = multiply(points, classifiers)[:, : columns.stop - columns.start]

@@ -17,16 +17,14 @@ import onnx
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 from unseen.answers.algebra import concatenate
-from unseen.answers.ask import Ask, make_scorer, usual_prior
-from unseen.answers.prior import ColumnPrior
+from unseen.answers.ask import Ask, make_scorer
 from unseen.answers.probability import (
     DOUBT,
     SHARPNESS,
     UNCALIBRATED,
-    ancestor_weights,
-    log_probabilities,
     measure_spread,
 )
+from unseen.answers.scores import Scorer
 from unseen.answers.words import training_in_words, words_of
 from unseen.bundle import Bundle
 from unseen.bundle.records import CONFIDENCES, ProbabilityNumbers
@@ -70,22 +68,18 @@ def export(
         raise UnseenError(f"{bundle.method} has an answer for none of these classes: choose other candidates")
     if kind == "web":
         read_runtime()  # before the long work: it may be missing
-        files, checked = _to_web(bundle, rows)
+        files, checked = _to_web(bundle, scorer, rows)
         with replacing_folder(out) as folder:
             for name, content in files.items():
                 (folder / name).parent.mkdir(exist_ok=True)
                 (folder / name).write_bytes(content)
         size = sum(map(len, files.values()))
     else:
-        content, checked = _to_onnx(bundle, rows, half)
+        content, checked = _to_onnx(bundle, scorer, rows, half)
         write_atomically(out, content)
         size = len(content)
     about = {"out": str(out), "to": kind, "classes": len(rows), "precision": "fp16" if half else "fp32", "bytes": size}
     return about | checked
-
-
-def numbers_of(bundle: Bundle) -> ProbabilityNumbers | None:
-    return None if bundle.listed or bundle.calibration is None else bundle.calibration.probability
 
 
 def labels_of(bundle: Bundle, rows: np.ndarray) -> list[dict[str, Any]]:
@@ -94,9 +88,9 @@ def labels_of(bundle: Bundle, rows: np.ndarray) -> list[dict[str, Any]]:
     return [{"id": i, "name": hierarchy.name(i), "seen": bool(seen[row])} for i, row in zip(ids, rows, strict=True)]
 
 
-def _metadata(bundle: Bundle, rows: np.ndarray) -> dict[str, str]:
+def _metadata(bundle: Bundle, scorer: Scorer, rows: np.ndarray) -> dict[str, str]:
     """What a consumer needs beside the weights."""
-    numbers = numbers_of(bundle)
+    numbers = scorer.numbers
     return {
         "labels": json.dumps(labels_of(bundle, rows), ensure_ascii=False),
         "transform": json.dumps(bundle.network.transform),
@@ -130,31 +124,20 @@ def _hierarchy(hierarchy: Hierarchy, rows: np.ndarray) -> dict[str, Any]:
 # -- ONNX ----------------------------------------------------------------------------------------------------------
 
 
-def head_graph(bundle: Bundle, rows: np.ndarray) -> ModelProto:
+def head_graph(bundle: Bundle, scorer: Scorer, rows: np.ndarray) -> ModelProto:
     """Features (B x D) -> scores and probabilities (both B x C) of the classes in these rows, in their order, by the
     formulas of `answers`."""
     graph, width = Graph(), bundle.network.num_features
-    features, seen = graph.input("features", width), bundle.is_seen[rows]
-    order = np.concatenate([np.flatnonzero(seen), np.flatnonzero(~seen)])  # seen classes first, as formulas have them
+    features = graph.input("features", width)
     points = PROJECTIONS[bundle.solution.projection.kind](bundle.solution.projection, features)
-    scores = points @ np.asarray(bundle.solution.classifiers[rows[order]], np.float32).T
-    prior = ColumnPrior(usual_prior(bundle), bundle.hierarchy, rows[seen], rows[~seen])
-    numbers, border = numbers_of(bundle), int(seen.sum())
-    if numbers is None:
-        shifted = prior.shift(scores, border)
-        probabilities = (shifted * (SHARPNESS / measure_spread(shifted))).softmax()
-    else:
-        output = {row: at for at, row in enumerate(bundle.seen.tolist())}
-        outputs = np.array([output[row] for row in rows[seen].tolist()], np.int64)
-        logits = features @ bundle.head[:, :-1].T + bundle.head[:, -1]
-        climb = ancestor_weights(bundle.hierarchy, rows[seen], rows[~seen])
-        of_seen, of_unseen = scores[:, :border], scores[:, border:]
-        logs = log_probabilities(numbers, logits, of_seen, of_unseen, outputs, climb, prior.common)
-        probabilities = prior.weigh(concatenate([part for part in logs if part.width])).exp()
-    back = np.argsort(order)
-    return graph.model(
-        {"features": ["batch", width]}, {"scores": scores[:, back], "probabilities": probabilities[:, back]}
-    )
+    scores = points @ scorer.classifiers(scorer.columns).T
+    logits = None if scorer.numbers is None else features @ scorer.head[:, :-1].T + scorer.head[:, -1]
+    values = scorer.weigh(points, scores, logits)
+    probabilities = values.exp() if scorer.calibrated else (values * (SHARPNESS / measure_spread(values))).softmax()
+    column = {row: at for at, row in enumerate(scorer.columns.tolist())}
+    order = np.array([column[row] for row in rows.tolist()])
+    answers = {"scores": scores[:, order], "probabilities": probabilities[:, order]}
+    return graph.model({"features": ["batch", width]}, answers)
 
 
 def _unit(points: Symbol) -> Symbol:
@@ -184,7 +167,7 @@ PROJECTIONS: dict[str, Callable[[Any, Symbol], Symbol]] = {
 }
 
 
-def _to_onnx(bundle: Bundle, rows: np.ndarray, half: bool) -> tuple[bytes, dict[str, Any]]:
+def _to_onnx(bundle: Bundle, scorer: Scorer, rows: np.ndarray, half: bool) -> tuple[bytes, dict[str, Any]]:
     runner = bundle.open_network()
     if runner is None:
         raise UnseenError(f"{bundle.network.name} has no ONNX graph in this bundle: it cannot be exported")
@@ -192,20 +175,19 @@ def _to_onnx(bundle: Bundle, rows: np.ndarray, half: bool) -> tuple[bytes, dict[
     mean, std = (255 * np.asarray(values, np.float32).reshape(1, 3, 1, 1) for values in (transform.mean, transform.std))
     pixels, shape = Graph(), ["batch", 3, transform.size, transform.size]
     before = pixels.model({"photo": shape}, {"photos": (pixels.input("photo", transform.size) - mean) / std}, shape)
-    network, head = _same_opset(onnx.load_from_string(runner.onnx)), head_graph(bundle, rows)
+    network, head = _same_opset(onnx.load_from_string(runner.onnx)), head_graph(bundle, scorer, rows)
     for ours in (before, head):
         ours.opset_import[0].version = _opset(network)
     graph = join(join(before, network, "photos"), head, "features")
     if half:
         _halve(graph)
-    onnx.helper.set_model_props(graph, _metadata(bundle, rows))
+    onnx.helper.set_model_props(graph, _metadata(bundle, scorer, rows))
     content = graph.SerializeToString()
     probe = (255 * np.random.default_rng(0).random((2, 3, transform.size, transform.size))).astype(np.float32)
     outputs = open_session(content, "the exported graph").run(ANSWERS, {"photo": probe})
-    scorer = make_scorer(bundle, Ask(candidates=[bundle.ids[row] for row in rows]))
     features = runner.features_of((probe - mean) / std)
     expected = [scorer.method_scores(features), scorer.probabilities(features)]
-    expected = [scorer.in_given_order(values, 0.0) for values in expected]
+    expected = [scorer.in_given_order(values, 0.0)[:, np.isin(scorer.given, rows)] for values in expected]
     pairs = zip(outputs, expected, strict=True)
     difference = max(float(np.abs(ours - theirs).max() / np.abs(theirs).max()) for ours, theirs in pairs)
     if not difference <= TOLERANCE[half]:
@@ -246,8 +228,8 @@ def _halve(graph: ModelProto) -> None:
 # -- the browser ---------------------------------------------------------------------------------------------------
 
 
-def _to_web(bundle: Bundle, rows: np.ndarray) -> tuple[dict[str, bytes], dict[str, Any]]:
+def _to_web(bundle: Bundle, scorer: Scorer, rows: np.ndarray) -> tuple[dict[str, bytes], dict[str, Any]]:
     """The content of each file. The network is stored in 16 bits, and its classifiers in 8."""
     taught = [bundle.taught[bundle.ids[row]].photos if bundle.ids[row] in bundle.taught else 0 for row in rows]
     trainings = map(training_in_words, bundle.is_seen[rows], bundle.is_novel[rows], taught)
-    return web_folder(_to_onnx(bundle, rows, half=True)[0], list(trainings))
+    return web_folder(_to_onnx(bundle, scorer, rows, half=True)[0], list(trainings))
