@@ -43,7 +43,7 @@ def folder(tmp_path, monkeypatch) -> Path:
 
 def test_every_program_is_tried():
     assert set(re.findall(r"```python (\S+)", PAGE)) == {
-        *("shop", "timm", "sklearn", "hugging-face", "word2vec", "service"),
+        *("shop", "timm", "layer", "sklearn", "hugging-face", "word2vec", "service"),
         *("estimator", "dask", "ray", "spark"),
     }
     assert "```python\n" not in PAGE
@@ -54,6 +54,11 @@ def test_shop(capsys):
     assert len(names["known"]) == 20 == len(names["model"].bundle.seen)
     assert len(names["answer"]) == 3 and capsys.readouterr().out.endswith("24 products\n")
     assert Path("shop").is_file()
+
+
+def test_layer(capsys):
+    run(program("layer"))
+    assert capsys.readouterr().out == "lime\n"
 
 
 def test_word2vec():
