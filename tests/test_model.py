@@ -224,6 +224,9 @@ def test_columns_are_in_the_order_asked_for(model):
 def test_matrices_that_are_not_meant_are_refused(model):
     with pytest.raises(UnseenError, match="rows of 5 features, but the bundle is for 8"):
         model.predict_proba(features=np.full((7, 5), 0.5))
+    for ask in (model.predict_proba, model.features, lambda x: list(model.stream(x))):
+        with pytest.raises(UnseenError, match="rows of features, not photos"):  # nor a grey photo
+            ask(np.full((2, 8), 0.5, np.float32))
     x = model.features(small_photo())
     with pytest.raises(UnseenError, match="both given"):
         model.teach(OKAPI, small_photo(), features=x)
@@ -277,3 +280,10 @@ def test_rows_and_their_classes(model):
     assert np.allclose(taught.scores(x), other.scores(x))
     with pytest.raises(UnseenError, match="no photos were given"):
         taught.teach(OKAPI)
+
+
+def test_one_photo_or_several(model, tmp_path):
+    small_photo().save(tmp_path / "one.png")
+    for several in ([small_photo()], tmp_path, str(tmp_path / "*.png")):
+        with pytest.raises(UnseenError, match="use stream"):
+            model.classify(several)

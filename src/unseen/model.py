@@ -130,7 +130,12 @@ class Model:
         """
         model, ask = self._asked(Ask(k, candidates, **options))
         scorer = model.scorer(ask)  # a wrong name is reported before the photo is read
-        pixels = model.network.transform.open_array(photo)
+        try:
+            pixels = model.network.transform.open_array(photo)
+        except UnreadablePhoto as error:
+            if several_photos(photo) is not None:
+                raise UnseenError("these are several photos, and classify answers one: use stream") from None
+            raise error
         return next(answer_features(model.bundle, scorer, model.network.features_of(pixels[None]), ask))
 
     def stream(
@@ -149,7 +154,7 @@ class Model:
         ['strawberry', 'lime']
         """
         model, ask = self._asked(Ask(k, candidates, **options))
-        return model._stream(_one_by_one(photos), ask, show_progress)
+        return model._stream(self._one_by_one(photos), ask, show_progress)
 
     def _stream(self, photos: Iterable[Source], ask: Ask, show_progress: bool) -> Iterator[Answer | Unreadable]:
         scorer, bundle, network = self.scorer(ask), self.bundle, self.network
@@ -261,7 +266,7 @@ class Model:
 
     def look_at(self, photos: Source | Iterable[Source], show_progress: bool = False) -> PhotoFeatures:
         """Features of one or several photos, as `classify` takes them; what cannot be read is listed apart."""
-        return read_features(self.network, _one_by_one(photos), show_progress)
+        return read_features(self.network, self._one_by_one(photos), show_progress)
 
     def features(self, photos: Source | Iterable[Source]) -> np.ndarray:
         """Features (n x D) of one or several photos, all of which must be readable."""
@@ -269,6 +274,14 @@ class Model:
         for first in read.unreadable.values():
             raise UnreadablePhoto(first.photo, first.why)
         return read.matrix
+
+    def _one_by_one(self, photos: Any) -> Iterable[Source]:
+        """Photos of a list, a folder, an input or a column of paths; a single photo is a list of one."""
+        axes = getattr(photos, "ndim", 0)
+        if axes == 2 and photos.shape[1] == self.bundle.network.num_features and "float" in str(photos.dtype):
+            raise UnseenError("these are rows of features, not photos: give them to `answers`, or as features=...")
+        several = several_photos(list(photos) if axes == 1 else photos)
+        return [photos] if several is None else several
 
     def candidates(self, names: Names = "any", with_seen: bool = False) -> np.ndarray:
         """Rows of the classes that a photo may be assigned to; see `unseen.naming.candidates` for the names."""
@@ -449,12 +462,6 @@ class Model:
         model._given = self._given
         model.__dict__ |= {name: self.__dict__[name] for name in ("network", "torch_network") if name in self.__dict__}
         return model
-
-
-def _one_by_one(photos: Any) -> Iterable[Source]:
-    """Photos of a list, a folder, an input or a column of paths; a single photo is a list of one."""
-    several = several_photos(list(photos) if getattr(photos, "ndim", 0) == 1 else photos)
-    return [photos] if several is None else several
 
 
 def train(

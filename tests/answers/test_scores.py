@@ -7,8 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.bundles import small_bundle
 from unseen.answers import scores as scoring
 from unseen.answers.scores import MISSED, Scorer
+from unseen.bundle.records import CalibrationRecord, ProbabilityNumbers
 from unseen.util.errors import UnseenError
 
 NO = -np.inf
@@ -153,3 +155,13 @@ def test_wrong_input_is_refused():
         Scorer.of_matrix(classifiers).scores(np.full((1, 2), np.nan, np.float32))
     with pytest.raises(UnseenError, match="NaN"):
         Scorer.of_matrix(np.array([[1.0, np.inf]], np.float32)).scores(points)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+def test_the_share_of_seen_photos_moves_the_odds_of_all_seen_classes(share):
+    numbers = ProbabilityNumbers(1.5, 2.0, 0.2, 0.8, 2.0, 0.4, 0.3, np.geomspace(0.5, 30, 7).tolist())
+    bundle = small_bundle("kin").change(calibration=CalibrationRecord(probability=numbers))
+    features = np.abs(normal(4, bundle.network.num_features, seed=7))
+    half, moved = (Scorer(bundle, np.flatnonzero(bundle.is_class), seen_share=one) for one in (0.5, share))
+    before, after = (one.probabilities(features)[:, one.groups[0]].sum(axis=1) for one in (half, moved))
+    np.testing.assert_allclose(after / (1 - after), share / (1 - share) * before / (1 - before), rtol=1e-3)

@@ -29,7 +29,8 @@ class Ask:
         confidence: How often the verdict must be right: 0.9 is 9 times in 10.
         prior: common (unseen classes with common names are more probable), uniform, or a file of weights:
             name,weight. By default the bundle's own, or common.
-        seen_share: The share of your photos that show a class the network was trained on, if you know it.
+        seen_share: The share of your photos that show a class the network was trained on, if you know it. It counts
+            where the bundle is calibrated, and not among the names of a list.
     """
 
     k: Annotated[int, AT_LEAST_1] = 5
